@@ -1,0 +1,77 @@
+# `make help` lists what there is. Everything works in a fresh clone with nothing but a Python 3.11–3.13 and pip.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+VENV := .venv
+BIN := $(VENV)/bin
+# 3.11 if there is one: the primary Python, on which a missing torch is an error and not a reason to skip.
+VERSION := $(shell scripts/find-python 3.11 >/dev/null && echo 3.11 || echo any)
+OTHERS := 3.12 3.13
+PYTEST_ARGS ?= -n auto
+WHEEL_VENV := build/wheel-venv
+
+.PHONY: help demo test test-primary test-others bench lint format types docs wheel-check clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+demo:  ## a small training run, recorded, and what was recorded
+	@scripts/venv $(VENV) $(VERSION) demo
+	$(BIN)/python examples/train.py
+	$(BIN)/clew show latest
+
+test: test-primary test-others  ## the whole suite on 3.11, then all that needs no torch on 3.12 and 3.13
+
+test-primary:
+	@scripts/venv $(VENV) $(VERSION) test-torch
+	@echo "== $$($(BIN)/python --version), all tests"
+	CLEW_PRIMARY=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-others:
+	@for version in $(OTHERS); do \
+	    if ! scripts/find-python $$version >/dev/null; then \
+	        echo "== Python $$version is not on this machine: not tested"; \
+	    elif [ "$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')" != $$version ]; then \
+	        scripts/venv .venv-$$version $$version test; \
+	        echo "== $$(.venv-$$version/bin/python --version), the tests that need no torch"; \
+	        .venv-$$version/bin/python -m pytest $(PYTEST_ARGS); \
+	    fi; \
+	done
+
+bench:  ## the measurements of DESIGN, side by side with peers
+	@scripts/venv $(VENV) $(VERSION) bench
+	$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+lint:  ## ruff: rules and format
+	@scripts/venv $(VENV) $(VERSION) lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format:  ## ruff puts right what it can
+	@scripts/venv $(VENV) $(VERSION) lint
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types:  ## mypy, strict
+	@scripts/venv $(VENV) $(VERSION) test-torch lint
+	$(BIN)/mypy
+
+docs:  ## the documentation into build/docs; a dead link fails
+	@scripts/venv $(VENV) $(VERSION) docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir build/docs
+	@echo "build/docs/index.html"
+
+wheel-check:  ## build the wheel, install it alone into a clean environment, run the README's quick start from there
+	@scripts/venv $(VENV) $(VERSION) wheel
+	mkdir -p build && rm -rf build/dist $(WHEEL_VENV)
+	$(BIN)/python -m build --wheel --outdir build/dist . >build/wheel.log || { cat build/wheel.log; exit 1; }
+	$(BIN)/python -m venv $(WHEEL_VENV)
+	$(WHEEL_VENV)/bin/python -m pip install --quiet --quiet --disable-pip-version-check build/dist/*.whl
+	$(WHEEL_VENV)/bin/python scripts/quickstart.py README.md
+
+clean:  ## everything that was made, but the demo's runs
+	rm -rf build .venv .venv-3.* .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	find src tests scripts examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,52 @@
+"""clew records what happens to the values in Python code. Everything a user needs is here, loaded on use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from clew._version import __version__
+
+if TYPE_CHECKING:
+    from clew.errors import ClewError
+    from clew.history import Call, Change, Run, Series
+    from clew.history import open_run as open
+    from clew.history import runs
+    from clew.probes.lines import watch
+    from clew.records import DELETED, NotKept
+    from clew.recording import current, off, on
+    from clew.recording import start as run
+
+_HOMES = {
+    "watch": ("clew.probes.lines", "watch"),
+    "run": ("clew.recording", "start"),
+    "current": ("clew.recording", "current"),
+    "on": ("clew.recording", "on"),
+    "off": ("clew.recording", "off"),
+    "open": ("clew.history", "open_run"),
+    "runs": ("clew.history", "runs"),
+    "Run": ("clew.history", "Run"),
+    "Series": ("clew.history", "Series"),
+    "Call": ("clew.history", "Call"),
+    "Change": ("clew.history", "Change"),
+    "DELETED": ("clew.records", "DELETED"),
+    "NotKept": ("clew.records", "NotKept"),
+    "ClewError": ("clew.errors", "ClewError"),
+}
+
+__all__ = [*_HOMES, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name from its home when it is first used, so that `import clew` costs next to nothing."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'clew' has no attribute {name!r}; it has: {', '.join(__all__)}")
+    from importlib import import_module
+
+    value = getattr(import_module(home[0]), home[1])
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,119 @@
+"""`clew doctor`: what clew finds on this machine, and what to do about what is missing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import tempfile
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clew import env
+from clew.commands.console import console, print_json
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+REQUIRED = ("numpy", "pyarrow", "xxhash", "rich")
+EXTRAS = {  # library → what it is for, the extra that brings it
+    "torch": ("tensors come back as tensors", "torch"),
+    "pandas": ("data frames; Series.to_pandas()", "pandas"),
+    "h5py": ("clew export --to hdf5", "hdf5"),
+    "matplotlib": ("Series.plot()", "plot"),
+}
+SWITCHES = ("CLEW", "CLEW_DIR", "CLEW_QUIET", "CLEW_STRICT")
+
+
+def add(subparsers: Any) -> None:
+    parser = subparsers.add_parser("doctor", help="what clew finds on this machine")
+    parser.description = "Versions, engines, switches, the runs folder, and what could be installed."
+    parser.add_argument("--json", action="store_true", help="for machines")
+
+
+def main(args: argparse.Namespace) -> int:
+    """1 if something is wrong that keeps clew from recording."""
+    findings = list(examine())
+    if args.json:
+        print_json(
+            [dict(zip(("topic", "name", "ok", "found", "remedy"), finding, strict=True)) for finding in findings]
+        )
+    else:
+        _show(findings)
+    return 0 if all(ok is not False for _, _, ok, _, _ in findings) else 1
+
+
+Finding = tuple[str, str, bool | None, str, str]  # topic, name, fine / wrong / merely not there, what, what to do
+
+
+def examine() -> Iterator[Finding]:
+    """Everything worth knowing, one finding after the other."""
+    yield "version", "clew", True, _version("clew") or "not installed", ""
+    yield "version", "python", *_python()
+    yield "version", "system", True, platform.platform(), ""
+    for name in REQUIRED:
+        found = _version(name)
+        yield "version", name, found is not None, found or "missing", "" if found else f"pip install {name}"
+    yield from _engines()
+    yield from _switches()
+    yield "runs", "folder", *_folder(env.runs_folder())
+    for name, (purpose, extra) in EXTRAS.items():
+        found = _version(name) if find_spec(name) else None
+        remedy = "" if found else f"pip install 'clew[{extra}]'"
+        yield "extra", name, True if found else None, f"{found or 'not installed'} ({purpose})", remedy
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _python() -> tuple[bool, str, str]:
+    text = f"{platform.python_version()} {platform.python_implementation()} at {sys.executable}"
+    fine = sys.version_info >= (3, 11) and platform.python_implementation() == "CPython"
+    return fine, text, "" if fine else "clew needs CPython 3.11 or newer"
+
+
+def _engines() -> Iterator[Finding]:
+    yield "engine", "rewriting", True, "for every function whose source is found", ""
+    if env.HAS_MONITORING:
+        yield "engine", "monitoring", True, "for functions without source", ""
+    else:
+        yield "engine", "monitoring", None, "not there", "comes with Python 3.12"
+    tracer = sys.gettrace()
+    busy = "" if tracer is None else f"; a debugger or coverage tool is using it ({type(tracer).__name__})"
+    yield "engine", "settrace", True, f"where monitoring is not there{busy}", ""
+
+
+def _switches() -> Iterator[Finding]:
+    for name in SWITCHES:
+        value = os.environ.get(name)
+        if name == "CLEW" and not env.enabled():
+            yield "switch", name, None, f"{value}: everything is off", "unset CLEW"
+        else:
+            yield "switch", name, True, "not set" if value is None else value, ""
+
+
+def _folder(folder: Path) -> tuple[bool, str, str]:
+    """Whether a run could be made: tried in the nearest folder that exists, and nothing is left behind."""
+    there = next((path for path in (folder, *folder.parents) if path.exists()), Path("/"))
+    remedy = "point CLEW_DIR to a folder that can be written"
+    try:
+        with tempfile.NamedTemporaryFile(dir=there, prefix=".clew-doctor-"):
+            pass
+    except OSError as error:
+        return False, f"{folder}: cannot be written ({error.strerror})", remedy
+    return True, str(folder) if there == folder else f"{folder} (will be made)", ""
+
+
+def _show(findings: list[Finding]) -> None:
+    from clew.show.table import pairs_table
+
+    marks = {True: "ok", False: "WRONG", None: "-"}
+    rows = ((topic, name, marks[ok], found, remedy) for topic, name, ok, found, remedy in findings)
+    console().print(pairs_table(rows, "", "", "", "found", "what to do"))

@@ -1,0 +1,38 @@
+"""`clew export`: a run as a file for other tools."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from clew.commands.console import print_json, progress_bar
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add(subparsers: Any) -> None:
+    parser = subparsers.add_parser("export", help="write a run as JSON, CSV, Parquet or HDF5")
+    parser.description = "Writes a run, or some names of it, as a file for other tools."
+    parser.add_argument("run", metavar="RUN", help="a run's folder, its name, or `latest`")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="only this name (or pattern)")
+    parser.add_argument("--to", required=True, metavar="FORMAT", help="json, csv, parquet, hdf5")
+    parser.add_argument("-o", "--output", metavar="FILE", help="where to (a file named after the run, here)")
+    parser.add_argument("--json", action="store_true", help="say what was written for machines")
+
+
+def main(args: argparse.Namespace) -> int:
+    from clew.commands.show import chosen
+    from clew.export import export, writer
+    from clew.history import open_run
+
+    writer(args.to)  # a format that does not exist is said before a long run is opened
+    run = open_run(args.run)
+    names = chosen(run, args.names) if args.names else None
+    with progress_bar(f"to {args.to}") as progress:
+        path = export(run, args.to, args.output, names=names, progress=progress)
+    size = path.stat().st_size
+    if args.json:
+        print_json({"path": str(path.absolute()), "format": args.to, "bytes": size})
+    else:
+        print(f"{path} ({size:,} bytes)")
+    return 0

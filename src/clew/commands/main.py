@@ -1,0 +1,121 @@
+"""The `clew` command: finds the verb, and turns errors into a sentence and an exit status.
+
+0 when it did what was asked, 2 for a mistake of the user's, 1 for a failure. Only the verb that was asked for is
+imported, so that `clew --help` and the user's own program under `clew run` start at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from clew.errors import ClewError, nearest
+
+VERBS = {
+    "run": "run a script or a module with watching on, without changing a line of it",
+    "runs": "list the runs",
+    "show": "show what a run recorded",
+    "export": "write a run as JSON, CSV, Parquet or HDF5",
+    "doctor": "what clew finds on this machine",
+    "completion": "print the completion script of a shell",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, whose complaint about an unknown verb names the nearest."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(2, f"clew: {message}\n")
+
+
+def parser(verb: str | None = None, *, every: bool = False) -> argparse.ArgumentParser:
+    """The parser with the options of one verb (or of every verb), and a line of help for each."""
+    top = Parser(prog="clew", description="clew records what happens to the values in Python code.")
+    top.add_argument("--version", action="store_true", help="print the version")
+    verbs = top.add_subparsers(dest="verb", metavar="COMMAND", parser_class=Parser)
+    for name, line in VERBS.items():
+        if every or name == verb:
+            load(name).add(verbs)
+        else:
+            verbs.add_parser(name, help=line)
+    return top
+
+
+def load(verb: str) -> Any:
+    """The module of a verb."""
+    return importlib.import_module(f"clew.commands.{verb}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """What the `clew` script calls."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    verb = next((word for word in words if not word.startswith("-")), None)
+    if verb is not None and verb not in VERBS:
+        return _say(f"there is no command `{verb}`; {nearest(verb, VERBS)}")
+    top = parser(verb)
+    args = top.parse_args(words)
+    if args.version:
+        return _print_version()
+    if verb is None:
+        top.print_help()
+        return 2
+    # The user's program runs inside `clew run`: its broken pipe, its Ctrl-C and its errors are its own.
+    return _guarded_by_own_errors_only(args) if verb == "run" else _guarded(verb, args)
+
+
+def _guarded_by_own_errors_only(args: argparse.Namespace) -> int:
+    try:
+        return int(load("run").main(args))
+    except ClewError as error:
+        return _say(str(error))
+
+
+def _guarded(verb: str, args: argparse.Namespace) -> int:
+    try:
+        _speak_any_text()
+        status = int(load(verb).main(args))
+        sys.stdout.flush()  # here, where a closed pipe is still ours to notice
+        return status
+    except ClewError as error:
+        return _say(str(error))
+    except BrokenPipeError:
+        return _reader_went_away()
+    except KeyboardInterrupt:
+        return 130
+    except OSError as error:
+        return _say(f"{error.strerror or error}: {error.filename}" if error.filename else str(error), 1)
+
+
+def _speak_any_text() -> None:
+    """A terminal or pipe in a small encoding gets `?` for what it cannot show, instead of an error."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+def _reader_went_away() -> int:
+    """`clew show | head` ended the pipe; Python must not complain about it at exit. The status is a shell's for SIGPIPE."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 141
+
+
+def _say(message: str, status: int = 2) -> int:
+    sys.stdout.flush()
+    print(f"clew: {message}", file=sys.stderr)
+    return status
+
+
+def _print_version() -> int:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        print(f"clew {version('clew')}")
+    except PackageNotFoundError:
+        print("clew (not installed)")
+    return 0

@@ -1,0 +1,159 @@
+"""`clew show`: what a run recorded; with names, their changes."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from clew.commands.console import console, print_json
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from clew.history.run import Run
+    from clew.history.series import Series
+    from clew.show.overview import NameLine
+
+NAMES = 50  # shown of a run that has many
+HEAD, TAIL = 20, 10  # changes shown of a long series
+
+
+def add(subparsers: Any) -> None:
+    parser = subparsers.add_parser("show", help="show what a run recorded")
+    parser.description = "What a run recorded: its names, calls and ledger; or the changes of some names."
+    parser.add_argument("run", metavar="RUN", help="a run's folder, its name, or `latest`")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="show the changes of this name (or pattern)")
+    parser.add_argument("--all", action="store_true", help="everything, however long")
+    parser.add_argument("--tree", action="store_true", help="the calls as a tree")
+    parser.add_argument("--json", action="store_true", help="for machines")
+
+
+def main(args: argparse.Namespace) -> int:
+    from clew.history import open_run
+
+    run = open_run(args.run)
+    if args.names:
+        series = [run[name] for name in chosen(run, args.names)]
+        (_changes_json if args.json else _changes)(series, args.all)
+    elif args.json:
+        _run_json(run)
+    elif args.tree:
+        _tree(run, args.all)
+    else:
+        _overview(run, args.all)
+    return 0
+
+
+def chosen(run: Run, wanted: list[str]) -> list[str]:
+    """The names meant: exact ones, or all that fit a pattern; an unknown one is an error with the nearest."""
+    from fnmatch import fnmatchcase
+
+    out: dict[str, None] = {}
+    for name in wanted:
+        fitting = [] if name in run else [known for known in run.names if fnmatchcase(known, name)]
+        if not fitting:
+            run[name]  # raises for a name that is not there
+        out.update(dict.fromkeys(fitting or [name]))
+    return list(out)
+
+
+# ---- for people
+
+
+def _overview(run: Run, everything: bool) -> None:
+    from clew.show.table import functions_table, names_table, run_head
+    from clew.show.text import printable
+
+    out = console()
+    out.print(run_head(run))
+    for problem in run.problems:
+        out.print(f"damaged: {printable(problem)}", style="red")
+    names = run.names
+    shown = names if everything else names[:NAMES]
+    if names:
+        out.print()
+        out.print(names_table(_lines(run, shown)))
+    if len(names) > len(shown):
+        out.print(f"... {len(names) - len(shown):,} more names (use --all)")
+    functions = run.functions()
+    if functions:
+        out.print()
+        out.print(functions_table(functions, len(functions) if everything else 20))
+    out.print()
+    out.print("nothing was recorded" if not names and not functions else "ledger", style="bold")
+    _ledger(run, out)
+
+
+def _lines(run: Run, names: list[str]) -> Iterator[NameLine]:
+    from clew.show.overview import name_line
+
+    return (name_line(run[name]) for name in names)
+
+
+def _ledger(run: Run, out: Any) -> None:
+    from clew.show.text import printable
+
+    for line in str(run.ledger).splitlines():
+        out.print(f"  {printable(line)}")
+
+
+def _changes(series: list[Series], everything: bool) -> None:
+    from clew.show.table import changes_table
+    from clew.show.text import changes, printable
+
+    out = console()
+    for place, one in enumerate(series):
+        if place:
+            out.print()
+        out.print(f"{printable(one.name)}: {changes(len(one))}", style="bold")
+        out.print(changes_table(one, len(one) if everything else HEAD, TAIL))
+
+
+def _tree(run: Run, everything: bool) -> None:
+    from clew.show.tree import LINES, tree_lines
+
+    tree = run.tree()
+    for line in tree_lines(tree, len(tree) * 2 if everything else LINES):
+        print("  " * line.depth + line.text)
+
+
+# ---- for machines
+
+
+def _run_json(run: Run) -> None:
+    names = [
+        {
+            "name": line.name,
+            "count": line.count,
+            "first": line.first,
+            "last": line.last,
+            "min": line.extremes and line.extremes[0],
+            "max": line.extremes and line.extremes[1],
+            "complete": line.complete,
+            "places": [{"function": function, "file": file, "line": at} for function, file, at in line.places],
+        }
+        for line in _lines(run, run.names)
+    ]
+    print_json(
+        {
+            "path": str(run.path),
+            "name": run.name,
+            "status": run.status,
+            "duration": run.duration,
+            "meta": run.meta,
+            "names": names,
+            "functions": [dataclasses.asdict(line) for line in run.functions()],
+            "ledger": [dataclasses.asdict(note) for note in run.ledger],
+            "problems": run.problems,
+        }
+    )
+
+
+def _changes_json(series: list[Series], everything: bool) -> None:
+    """Every change, whether `--all` was said or not: a machine is not bored."""
+    out = {}
+    for one in series:
+        columns = zip(one.lines, one.steps, one.times.tolist(), one, strict=True)
+        out[one.name] = [dict(zip(("line", "step", "time", "value"), row, strict=True)) for row in columns]
+    print_json(out)

@@ -1,0 +1,60 @@
+"""The family of errors a user can cause. Each has a slug, and each slug a paragraph in docs/errors.md."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ClewError(Exception):
+    """An error with a slug, a sentence that says what was wrong and where, and a remedy."""
+
+    def __init__(self, slug: str, what: str, remedy: str = "") -> None:
+        self.slug = slug
+        self.what = what
+        self.remedy = remedy
+        super().__init__(f"{what} {remedy}".strip())
+
+
+class ExpressionError(ClewError, ValueError):
+    """An expression given to a probe is not a Python expression."""
+
+
+class OptionError(ClewError, TypeError, ValueError):
+    """An option given to a probe, a run or a reader does not make sense."""
+
+
+class TargetError(ClewError, TypeError):
+    """A probe was put on something it cannot be put on."""
+
+
+class NotARunError(ClewError, FileNotFoundError):
+    """A path does not lead to a run."""
+
+
+class FormatError(ClewError, ValueError):
+    """A run is of a newer format, or so damaged that nothing of it can be read."""
+
+
+class UnknownNameError(ClewError, KeyError):
+    """A name that was never recorded was asked for."""
+
+    def __str__(self) -> str:  # KeyError would show the repr of the sentence
+        return f"{self.what} {self.remedy}".strip()
+
+
+class MissingLibraryError(ClewError, ImportError):
+    """Something was asked for that needs a library which is not installed."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """'did you mean `loss`?', or what there is, for the remedy of an unknown name."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean `{close[0]}`?"
+    if not names:
+        return "nothing was recorded."
+    shown = ", ".join(f"`{n}`" for n in names[:8])
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return f"there is {shown}{more}."

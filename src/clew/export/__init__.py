@@ -1,0 +1,87 @@
+"""Runs for other tools: one file a format, each with
+
+    def write(run, target, *, names, progress) -> Path
+
+`names` are the names wanted (None: all), `progress(done, total)` is told of changes written. Other packages add formats
+with an entry point in the group `clew.exports` that leads to such a function.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from clew.errors import OptionError, nearest
+
+if TYPE_CHECKING:
+    from clew.history.run import Run
+
+FORMATS = {  # format → module, ending
+    "json": ("clew.export.json", ".json"),
+    "csv": ("clew.export.csv", ".csv"),
+    "parquet": ("clew.export.parquet", ".parquet"),
+    "hdf5": ("clew.export.hdf5", ".h5"),
+}
+
+Progress = Callable[[int, int], None]
+
+
+class Writer(Protocol):
+    """How every export is called."""
+
+    def __call__(self, run: Run, target: Path, *, names: list[str] | None, progress: Progress) -> Path: ...
+
+
+def silent(done: int, total: int) -> None:
+    """No progress bar."""
+
+
+def formats() -> list[str]:
+    """Every format there is, clew's own first."""
+    return [*FORMATS, *(point.name for point in _others() if point.name not in FORMATS)]
+
+
+def ending(format: str) -> str:
+    """The ending of a file of that format."""
+    return FORMATS[format][1] if format in FORMATS else f".{format}"
+
+
+def writer(format: str) -> Writer:
+    """The function that writes this format."""
+    if format in FORMATS:
+        found: Writer = importlib.import_module(FORMATS[format][0]).write
+        return found
+    for point in _others():
+        if point.name == format:
+            loaded: Writer = point.load()
+            return loaded
+    raise OptionError("unknown-format", f"There is no export to `{format}`;", nearest(format, formats()))
+
+
+def export(
+    run: Run,
+    format: str,
+    target: str | Path | None = None,
+    *,
+    names: list[str] | None = None,
+    progress: Progress = silent,
+) -> Path:
+    """Write a run, or some names of it, as a file; beside the run's folder name if no target is given."""
+    write = writer(format)
+    path = Path(f"{run.path.name}{ending(format)}") if target is None else Path(target)
+    for name in names or []:
+        run[name]  # an unknown name is said before anything is written
+    if not path.absolute().parent.is_dir():
+        raise OptionError(
+            "no-folder", f"There is no folder {path.absolute().parent}.", "Make it, or choose another with -o."
+        )
+    if path.is_dir():
+        raise OptionError("export-target", f"{path} is a folder.", "Give the name of a file.")
+    return write(run, path, names=names, progress=progress)
+
+
+def _others() -> list[EntryPoint]:
+    return list(entry_points(group="clew.exports"))

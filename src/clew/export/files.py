@@ -1,0 +1,61 @@
+"""A file that appears whole or not at all, and changes read a block at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from clew.history.run import Run
+
+BLOCK = 50_000
+
+
+@contextmanager
+def whole_file(target: Path) -> Iterator[Path]:
+    """A draft beside `target` that takes its place at the end; nothing is left behind by a failure."""
+    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        yield draft
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+class Block(NamedTuple):
+    """Some changes of one name, as columns."""
+
+    name: str
+    rows: npt.NDArray[np.int64]
+    steps: list[Any]
+    times: npt.NDArray[np.float64]
+    lines: list[int]
+    functions: list[str]
+    ranks: list[int]
+    calls: npt.NDArray[np.int64]
+
+
+def chosen(run: Run, names: list[str] | None) -> list[str]:
+    return run.names if names is None else names
+
+
+def total(run: Run, names: list[str] | None) -> int:
+    """How many changes there are to write."""
+    return sum(len(run[name]) for name in chosen(run, names))
+
+
+def blocks(run: Run, name: str, size: int = BLOCK) -> Iterator[Block]:
+    """The changes of a name in order of time, `size` at a time."""
+    table, steps = run.view.table, run.view.steps
+    rows = table.rows_of(name)
+    for begin in range(0, len(rows), size):
+        part = rows[begin : begin + size]
+        functions, ranks = table.functions(part), table.ranks(part)
+        calls = table.gather("call", part)
+        yield Block(name, part, steps.at(part), table.times(part), table.lines(part), functions, ranks, calls)

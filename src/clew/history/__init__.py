@@ -1,0 +1,55 @@
+"""The reading side: a run folder as names, changes and calls.
+
+    Run ──► Table (all shards as one table of changes) ──► Series, Changes, Change
+     └────► CallTable (starts and ends, by id)         ──► Calls, Call, Tree
+
+Everything is numpy columns until a person asks for values: a row number stands for a change until then.
+This module itself is light; numpy and pyarrow load with the first run that is opened.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clew.history.call import Call
+    from clew.history.change import Change, Changes
+    from clew.history.ledger import Ledger
+    from clew.history.run import Run
+    from clew.history.series import Series
+    from clew.history.tree import Tree
+
+__all__ = ["Call", "Change", "Changes", "Ledger", "Run", "Series", "Tree", "all_runs", "open_run"]
+
+_HOMES = {
+    "Call": "call",
+    "Change": "change",
+    "Changes": "change",
+    "Ledger": "ledger",
+    "Run": "run",
+    "Series": "series",
+    "Tree": "tree",
+}
+
+
+def open_run(path: str | Path) -> Run:
+    """The run in this folder; or `"latest"`; or the name of a folder somewhere under the runs folder."""
+    from clew.history import find, run
+
+    return run.Run(find.run_folder(path))
+
+
+def all_runs(base: str | Path | None = None) -> list[Run]:
+    """The runs under `base` (the runs folder if not given), oldest first. Nothing but their metadata is read yet."""
+    from clew.history import find, run
+
+    return [run.Run(folder) for folder in find.run_folders(base)]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"clew.history.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'clew.history' has no attribute {name!r}")

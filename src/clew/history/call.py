@@ -1,0 +1,182 @@
+"""One call of one function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from clew.history.change import Changes
+from clew.history.lazy import LazySequence, Rows
+from clew.records import Function, NotKept
+
+if TYPE_CHECKING:
+    from clew.history.calls import ShardCalls
+    from clew.history.view import View
+
+_LOST = Function(-1, "?", "?", "?", 0)
+
+
+class Call:
+    """A call with what it was given, what it did and how it ended."""
+
+    __slots__ = ("_calls", "_local", "_place", "_view")
+
+    def __init__(self, view: View, place: int) -> None:
+        self._view = view
+        self._place = place
+        self._calls: ShardCalls
+        self._calls, self._local = view.calls.split(place)
+
+    def _start(self, column: str) -> Any:
+        return self._calls.start(column)[self._local].item()
+
+    def _start_text(self, column: str) -> Any:
+        """A text, from its own batch alone: a whole column of texts is costly to make."""
+        return self._calls.starts.take(np.array([self._local])).column(column)[0]
+
+    def _end(self) -> int | None:
+        at = int(self._calls.ends(np.array([self.id], dtype=np.int64))[0])
+        return None if at < 0 else at
+
+    @property
+    def id(self) -> int:
+        """Its number within its process; `shard` says which."""
+        return int(self._start("call"))
+
+    @property
+    def shard(self) -> str:
+        """The process it ran in: host, rank and process id."""
+        return self._calls.reader.name
+
+    @property
+    def _function(self) -> Function:
+        return self._calls.reader.functions.get(self._start("function"), _LOST)
+
+    @property
+    def function(self) -> str:
+        """The qualified name: `Trainer.step`."""
+        return self._function.name
+
+    @property
+    def module(self) -> str:
+        return self._function.module
+
+    @property
+    def file(self) -> str:
+        return self._function.file
+
+    @property
+    def line(self) -> int:
+        """The line where the function is defined."""
+        return self._function.line
+
+    @property
+    def args(self) -> dict[str, Any]:
+        """The arguments by name, where they were recorded."""
+        value = self._value(self._start("args"))
+        if isinstance(value, NotKept):
+            value = value.part
+        return value if isinstance(value, dict) else {}
+
+    @property
+    def result(self) -> Any:
+        """What it returned, where that was recorded; None otherwise."""
+        end = self._end()
+        return None if end is None else self._value(int(self._calls.finished.result[end]))
+
+    @property
+    def error(self) -> str | None:
+        """The exception that left it, as text; None if it returned or still runs."""
+        end = self._end()
+        return None if end is None else self._calls.finished.take(np.array([end])).error[0]
+
+    def _value(self, id: int) -> Any:
+        return None if id < 0 else self._view.table.decoded(self._calls.shard, id)
+
+    @property
+    def start(self) -> float:
+        """Seconds since the run began."""
+        return (int(self._start("time")) - self._view.start_ns) / 1e9
+
+    @property
+    def duration(self) -> float | None:
+        """Seconds; None while it runs, or if its end was never written."""
+        end = self._end()
+        return None if end is None else (int(self._calls.finished.time[end]) - int(self._start("time"))) / 1e9
+
+    @property
+    def thread(self) -> str:
+        """The name of the thread it ran in, or its number if it had none."""
+        return str(self._start_text("thread_name") or self._start("thread"))
+
+    @property
+    def rank(self) -> int:
+        return int(self._start("rank"))
+
+    @property
+    def step(self) -> Any:
+        """The step at which it began, or None."""
+        return self._view.steps.of_call(self._calls.shard, self._local)
+
+    @property
+    def stage(self) -> str | None:
+        stage = self._start_text("stage")
+        return None if stage is None else str(stage)
+
+    @property
+    def parent(self) -> Call | None:
+        local = int(self._calls.parents[self._local])
+        return None if local < 0 else Call(self._view, self._place - self._local + local)
+
+    @property
+    def children(self) -> Calls:
+        return Calls(self._view, self._calls.children(self._local) + (self._place - self._local))
+
+    @property
+    def changes(self) -> Changes:
+        """What changed in it, in the order it happened."""
+        offset = int(self._view.table.offsets[self._calls.shard])
+        return Changes(self._view, self._calls.rows(self.id) + offset)
+
+    @property
+    def data(self) -> dict[str, list[Any]]:
+        """name → the values it had in this call, in order."""
+        out: dict[str, list[Any]] = {}
+        for change in self.changes:
+            out.setdefault(change.name, []).append(change.value)
+        return out
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Call):
+            return NotImplemented
+        return (self._view.path, self.shard, self.id) == (other._view.path, other.shard, other.id)
+
+    def __hash__(self) -> int:
+        return hash((self._view.path, self.shard, self.id))
+
+    def __repr__(self) -> str:
+        from clew.show.text import ending
+
+        return f"<Call {self.function} {ending(self.duration, self.error)}>"
+
+    def _repr_html_(self) -> str:
+        from clew.show.notebook import call_html
+
+        return call_html(self)
+
+
+class Calls(LazySequence[Call]):
+    """Calls in the order they began."""
+
+    __slots__ = ("_view",)
+
+    def __init__(self, view: View, rows: Rows) -> None:
+        super().__init__(rows)
+        self._view = view
+
+    def _make(self, row: int) -> Call:
+        return Call(self._view, row)
+
+    def _part(self, rows: Rows) -> Calls:
+        return Calls(self._view, rows)

@@ -1,0 +1,177 @@
+"""The calls of a run as columns: by id, by parent, in the order they began.
+
+A call's *place* is the number of its start in the shards laid end to end, as a row is for a change.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from clew.history.table import Column, Table, is_sorted
+from clew.store.format import NO_STEP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from clew.history.lazy import Rows
+    from clew.records import Function
+
+ASKED_OFTEN = 4  # single questions about a call's changes before sorting all of them pays
+
+
+class ShardCalls:
+    """Starts, ends and the changes of each call, for one shard."""
+
+    def __init__(self, table: Table, shard: int) -> None:
+        self.table = table
+        self.shard = shard
+        self.reader = table.shards[shard]
+        self.starts = self.reader.starts
+        self.finished = self.reader.ends
+        self.count = len(self.starts)
+        self._asked = 0
+
+    def start(self, name: str) -> Column:
+        return self.starts.column(name)
+
+    def step_given(self) -> npt.NDArray[np.bool_]:
+        """Which calls were told their step when they began."""
+        return np.asarray(self.start("step") != NO_STEP, dtype=np.bool_)
+
+    @cached_property
+    def _by_id(self) -> tuple[Column, Rows]:
+        ids = self.start("call")
+        order = np.argsort(ids, kind="stable")
+        return ids[order], order.astype(np.int64)
+
+    def places(self, ids: Column) -> Rows:
+        """Where these calls started, -1 for a call whose start was not recorded."""
+        known, order = self._by_id
+        return find_sorted(known, order, ids)
+
+    @cached_property
+    def _ends_by_id(self) -> tuple[Column, Rows]:
+        ids = self.finished.call
+        order = np.argsort(ids, kind="stable")
+        return ids[order], order.astype(np.int64)
+
+    def ends(self, ids: Column) -> Rows:
+        """Where these calls ended in the table of ends, -1 while they run."""
+        known, order = self._ends_by_id
+        return find_sorted(known, order, ids)
+
+    def raised(self) -> npt.NDArray[np.bool_]:
+        """Which of the ends are exceptions."""
+        return np.asarray(self.finished.error != None, dtype=np.bool_)  # noqa: E711  (each cell, not the array)
+
+    @cached_property
+    def parents(self) -> Rows:
+        """The place of each call's parent within the shard, -1 for a root."""
+        return self.places(self.start("parent"))
+
+    @cached_property
+    def _by_parent(self) -> tuple[Rows, Rows]:
+        order = np.argsort(self.parents, kind="stable").astype(np.int64)
+        return self.parents[order], order
+
+    def children(self, place: int) -> Rows:
+        """Places of the calls made by this one, in the order they began."""
+        parents, order = self._by_parent
+        begin, end = np.searchsorted(parents, [place, place + 1])
+        inside = order[begin:end]
+        return inside[np.argsort(self.start("time")[inside], kind="stable")]
+
+    @cached_property
+    def _rows_by_call(self) -> tuple[Column, Rows]:
+        calls = self.table.column(self.shard, "call")
+        order = np.argsort(calls, kind="stable").astype(np.int64)
+        return calls[order], order
+
+    def rows(self, id: int) -> Rows:
+        """Rows (within the shard) of the changes people see of one call, in the order they happened."""
+        self._asked += 1
+        if self._asked > ASKED_OFTEN or "_rows_by_call" in self.__dict__:
+            calls, order = self._rows_by_call
+            begin, end = np.searchsorted(calls, [id, id + 1])
+            rows = order[begin:end]
+        else:
+            rows = np.flatnonzero(self.table.column(self.shard, "call") == id).astype(np.int64, copy=False)
+        rows = rows[self.table.seen(self.shard, rows)]
+        # Rows a probe held back until the call ended (`last=`) come late; their times say where they belong.
+        times = self.table.column(self.shard, "time")[rows]
+        return rows if is_sorted(times) else rows[np.argsort(times, kind="stable")]
+
+    @cached_property
+    def in_order(self) -> bool:
+        """Whether within every call a later row has a later time: true unless rows were held back."""
+        times = self.table.column(self.shard, "time")
+        if is_sorted(times):
+            return True
+        calls, order = self._rows_by_call
+        times = times[order]
+        return bool(np.all((times[1:] >= times[:-1]) | (calls[1:] != calls[:-1])))
+
+
+class CallTable:
+    """The calls of all shards."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.shards = [ShardCalls(table, shard) for shard in range(len(table.shards))]
+        counts = [shard.count for shard in self.shards]
+        self.offsets = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
+
+    def __len__(self) -> int:
+        return int(self.offsets[-1])
+
+    def split(self, place: int) -> tuple[ShardCalls, int]:
+        """The shard of a place, and the place within it."""
+        shard = int(np.searchsorted(self.offsets, place, side="right")) - 1
+        return self.shards[shard], place - int(self.offsets[shard])
+
+    def place(self, shard: int, id: int) -> int | None:
+        """The place of a call by its id, or None if its start was not recorded."""
+        local = int(self.shards[shard].places(np.array([id], dtype=np.int64))[0])
+        return None if local < 0 else local + int(self.offsets[shard])
+
+    def matching(self, wanted: Callable[[Function], bool]) -> Rows:
+        """Places of the calls of functions that are wanted, in the order they began."""
+        return self._begun(lambda shard: self._called(shard, wanted))
+
+    def roots(self) -> Rows:
+        """Places of the calls that no recorded call made."""
+        return self._begun(lambda shard: np.flatnonzero(shard.parents < 0))
+
+    def _called(self, shard: ShardCalls, wanted: Callable[[Function], bool]) -> Column:
+        ids = [id for id, function in shard.reader.functions.items() if wanted(function)]
+        return np.flatnonzero(np.isin(shard.start("function"), ids))
+
+    def _begun(self, choose: Callable[[ShardCalls], Column]) -> Rows:
+        parts, times = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+        for shard, offset in zip(self.shards, self.offsets.tolist(), strict=False):
+            local = choose(shard)
+            parts.append(local + offset)
+            times.append(shard.start("time")[local])
+        return np.concatenate(parts)[np.argsort(np.concatenate(times), kind="stable")]
+
+    def functions(self) -> dict[str, Function]:
+        """Every function that was called, by module and qualified name."""
+        found: dict[str, Function] = {}
+        for shard in self.shards:
+            for id in np.unique(shard.start("function")).tolist():
+                function = shard.reader.functions.get(id)
+                if function is not None:
+                    found.setdefault(f"{function.module}.{function.name}", function)
+        return found
+
+
+def find_sorted(known: Column, order: Rows, wanted: Any) -> Rows:
+    """For each wanted id its place, given the sorted ids and the order that sorts them; -1 where there is none."""
+    if len(known) == 0:
+        return np.full(len(wanted), -1, dtype=np.int64)
+    at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where(known[at] == wanted, order[at], -1)

@@ -1,0 +1,56 @@
+"""What was asked for and not seen, what was dropped or not kept, and why: from all processes of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, overload
+
+from clew.records import Note
+
+
+class Ledger(Sequence[Note]):
+    """The notes of a run. `str()` of it is what `clew show` prints."""
+
+    def __init__(self, notes: Iterable[Note]) -> None:
+        self._notes = list(notes)
+
+    @classmethod
+    def merged(cls, shards: Iterable[Iterable[Note]], happened: Callable[[Note], bool]) -> Ledger:
+        """Equal notes once, counted; without what one process missed and another saw (`happened`)."""
+        found: dict[tuple[str, str, str], int] = {}
+        for notes in shards:
+            for note in notes:
+                key = note.kind, note.subject, note.text
+                found[key] = found.get(key, 0) + note.count
+        notes_ = (Note(kind, subject, text, count) for (kind, subject, text), count in found.items())
+        return cls(note for note in notes_ if not (note.kind.startswith("never-") and happened(note)))
+
+    def __len__(self) -> int:
+        return len(self._notes)
+
+    @overload
+    def __getitem__(self, index: int) -> Note: ...
+    @overload
+    def __getitem__(self, index: slice) -> Ledger: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        return Ledger(self._notes[index]) if isinstance(index, slice) else self._notes[index]
+
+    def __iter__(self) -> Iterator[Note]:
+        return iter(self._notes)
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == list(other) if isinstance(other, (Ledger, list, tuple)) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        return "\n".join(map(line, self._notes)) or "everything asked for was seen and kept"
+
+    def __repr__(self) -> str:
+        return f"<Ledger of {len(self)} notes>" if self._notes else "<Ledger: nothing to say>"
+
+
+def line(note: Note) -> str:
+    """One note as a line of text."""
+    times = f" (×{note.count:,})" if note.count > 1 else ""
+    return f"{note.kind}  {note.subject}: {note.text}{times}" if note.subject else f"{note.kind}  {note.text}{times}"

@@ -1,0 +1,161 @@
+"""A run, as people read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clew.errors import FormatError, NotARunError, UnknownNameError, nearest
+from clew.history import status as how_it_ended
+from clew.history.call import Calls
+from clew.history.change import Changes
+from clew.history.functions import FunctionLine, function_lines
+from clew.history.ledger import Ledger
+from clew.history.match import matcher
+from clew.history.series import Series
+from clew.history.tree import Tree
+from clew.history.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clew.records import Note
+    from clew.store.reader import RunReader
+
+
+class Run:
+    """A recorded run, finished or still going on (`refresh()` then takes in what was written since)."""
+
+    def __init__(self, path: str | Path) -> None:
+        from clew.store.folder import read_meta
+
+        self.path = Path(path).absolute()
+        self._reader: RunReader | None = None
+        self._view: View | None = None
+        self._meta: dict[str, Any]
+        try:
+            self._meta = read_meta(self.path)
+        except (NotARunError, FormatError):
+            self._opened()  # its records may be whole; if there are none either, this says what is wrong
+
+    # ---- what it is
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """argv, git, versions, host, start and end, tags: what was noted about the run as a whole."""
+        return self._meta
+
+    @property
+    def name(self) -> str:
+        return str(self.meta.get("name") or self.path.name)
+
+    @property
+    def status(self) -> str:
+        """running, finished, failed, interrupted, exited or killed."""
+        return how_it_ended.status(self.meta)
+
+    @property
+    def duration(self) -> float | None:
+        """Seconds from start to end; None while it runs, or if its end was never written."""
+        begin, end = self.meta.get("started_ns"), self.meta.get("ended_ns")
+        return (end - begin) / 1e9 if isinstance(begin, int) and isinstance(end, int) else None
+
+    @property
+    def problems(self) -> list[str]:
+        """What is damaged or missing in the run's files, said for people. Everything else was read."""
+        return list(self._opened().problems)
+
+    @property
+    def ledger(self) -> Ledger:
+        """What was asked for and not seen, dropped or not kept."""
+        return Ledger.merged((shard.notes for shard in self._opened().shards), self._happened)
+
+    def _happened(self, note: Note) -> bool:
+        """Whether another process saw what one of them says it never did."""
+        if len(self._opened().shards) < 2:
+            return False
+        if note.kind == "never-called":
+            return len(self.calls(note.subject)) > 0
+        return note.subject in self.names
+
+    # ---- what it holds
+
+    @property
+    def names(self) -> list[str]:
+        """The names that changed, in the order they first did."""
+        return self.view.table.names
+
+    def __getitem__(self, name: str) -> Series:
+        self._check(name)
+        return Series(self.view, name, self.view.table.rows_of(name))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.view.table.first_seen
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def changes(self, name: str | None = None) -> Changes:
+        """Every change (of one name, if given), in order of time."""
+        if name is None:
+            return Changes(self.view, self.view.table.all_rows)
+        self._check(name)
+        return Changes(self.view, self.view.table.rows_of(name))
+
+    def calls(self, pattern: str | None = None) -> Calls:
+        """The calls, in the order they began; of one function if named, bare, qualified or by pattern."""
+        return Calls(self.view, self.view.calls.matching(matcher(pattern)))
+
+    def functions(self) -> list[FunctionLine]:
+        """Every function that was called: how often, for how long, how often it raised. The longest first."""
+        return function_lines(self.view.calls)
+
+    def tree(self) -> Tree:
+        return Tree(self.view)
+
+    def _check(self, name: str) -> None:
+        if name not in self:
+            what = f"No `{name}` was recorded in {self.path.name};"
+            raise UnknownNameError("unknown-name", what, nearest(name, self.names))
+
+    # ---- reading
+
+    @property
+    def view(self) -> View:
+        """The tables behind it, as they stand now (for exports and pages, which work on columns)."""
+        if self._view is None:
+            shards = self._opened().shards
+            self._view = View(self.path, shards, self._start_ns())
+        return self._view
+
+    def _start_ns(self) -> int:
+        started = self.meta.get("started_ns")
+        if isinstance(started, int):
+            return started
+        firsts = [int(shard.starts.time.min()) for shard in self._opened().shards if len(shard.starts.time)]
+        return min(firsts, default=0)
+
+    def _opened(self) -> RunReader:
+        if self._reader is None:
+            from clew.store.reader import RunReader
+
+            self._reader = RunReader(self.path)
+            self._meta = self._reader.meta
+        return self._reader
+
+    def refresh(self) -> bool:
+        """Take in what was written since it was opened; True if there was anything new."""
+        reader = self._opened()
+        changed = bool(reader.refresh())
+        self._meta = reader.meta
+        if changed:
+            self._view = None
+        return changed
+
+    def __repr__(self) -> str:
+        return f"<Run {self.name} ({self.status}) in {self.path}>"
+
+    def _repr_html_(self) -> str:
+        from clew.show.notebook import run_html
+
+        return run_html(self)

@@ -1,0 +1,179 @@
+"""Which step a change belongs to.
+
+The last step seen before it in its own call; else the step its call was told when it began; else the same question to
+the call that made it, at the moment it did; else how many changes of that name came before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from clew.history.calls import CallTable, ShardCalls, find_sorted
+from clew.history.table import STEP, Column, Table
+from clew.records import Kind
+
+if TYPE_CHECKING:
+    from clew.history.lazy import Rows
+
+DEEPEST = 100_000  # a damaged file may claim that a call made itself
+
+
+class Steps:
+    """Steps of changes, a shard at a time."""
+
+    def __init__(self, table: Table, calls: CallTable) -> None:
+        self.table = table
+        self.calls = calls
+        self._marks: dict[int, Marks] = {}
+
+    def at(self, rows: Rows) -> list[Any]:
+        """The step of each of these changes."""
+        steps = np.empty(len(rows), dtype=object)
+        lacking = np.ones(len(rows), dtype=np.bool_)
+        where = self.table.shard_of(rows)
+        for shard in np.unique(where).tolist():
+            marks = self._marks_of(shard)
+            if marks.count:
+                inside = np.flatnonzero(where == shard)
+                found = marks.before(rows[inside] - self.table.offsets[shard])
+                steps[inside[found >= 0]] = marks.values[found[found >= 0]]
+                lacking[inside[found >= 0]] = False
+        if lacking.all():
+            ordinals: list[Any] = self.table.ordinals(rows).tolist()
+            return ordinals
+        steps[lacking] = self.table.ordinals(rows[lacking])
+        result: list[Any] = steps.tolist()
+        return result
+
+    def of_call(self, shard: int, place: int) -> Any:
+        """The step at which a call began, or None."""
+        marks = self._marks_of(shard)
+        found = int(marks.when_begun(np.array([place], dtype=np.int64))[0]) if marks.count else -1
+        return None if found < 0 else marks.values[found]
+
+    def _marks_of(self, shard: int) -> Marks:
+        if shard not in self._marks:
+            self._marks[shard] = Marks(self.table, self.calls.shards[shard])
+        return self._marks[shard]
+
+
+class Marks:
+    """Where the steps of one shard are said: rows of step sites, and calls told their step when they began.
+
+    Sorted by call and row, each mark has two keys that a binary search can use: (call, row) and (call, time).
+    """
+
+    def __init__(self, table: Table, calls: ShardCalls) -> None:
+        self.table = table
+        self.calls = calls
+        self.shard = calls.shard
+        said = self._said()
+        told = np.flatnonzero(calls.step_given())
+        call = np.concatenate([calls.start("call")[told], table.column(self.shard, "call")[said]])
+        row = np.concatenate([np.full(len(told), -1, dtype=np.int64), said])
+        time = np.concatenate([calls.start("time")[told], table.column(self.shard, "time")[said]])
+        order = np.lexsort((row, time, call))
+        self._order = call[order], time[order], row[order]
+        self.count = len(order)
+        self.values = self._values(told, said)[order]
+        self._known = np.unique(call)
+        self._times = np.unique(time)
+        self._told = self._told_marks(call[order], row[order])
+        self._row_keys = self._row_key(call[order], row[order])  # only searched where rows are in order of time
+        self._time_keys = self._time_key(call[order], time[order])
+
+    def _told_marks(self, call: Column, row: Column) -> tuple[Column, Rows]:
+        """The calls that were told their step, sorted, and their marks."""
+        marks = np.flatnonzero(row < 0).astype(np.int64)
+        return call[marks], marks
+
+    def _said(self) -> Rows:
+        rows = np.flatnonzero(self.table.names_in(self.shard) == STEP).astype(np.int64)
+        kinds = self.table.column(self.shard, "kind")[rows]
+        held: Rows = rows[(kinds != Kind.NONE) & (kinds != Kind.DELETED)]
+        return held
+
+    def _values(self, told: Column, said: Rows) -> npt.NDArray[np.object_]:
+        values = np.empty(len(told) + len(said), dtype=object)
+        values[: len(told)] = self.calls.start("step")[told]
+        read = self.table.values(said + self.table.offsets[self.shard])
+        for place, value in enumerate(read, start=len(told)):
+            values[place] = plain_step(value)
+        return values
+
+    def _row_key(self, call: Column, row: Column) -> Rows:
+        ranks = np.searchsorted(self._known, call).astype(np.int64)
+        return ranks * (self.table.lengths[self.shard] + 2) + row + 1
+
+    def _time_key(self, call: Column, time: Column) -> Rows:
+        ranks = np.searchsorted(self._known, call).astype(np.int64)
+        return ranks * (len(self._times) + 2) + np.searchsorted(self._times, time, side="right")
+
+    def _last(self, keys: Rows, wanted: Rows, call: Column) -> Rows:
+        """The last mark at or before each wanted key, if it is of the same call; else -1."""
+        at = np.searchsorted(keys, wanted, side="right") - 1
+        width = self._width(keys)
+        rank = np.searchsorted(self._known, call)
+        known = self._known[np.minimum(rank, len(self._known) - 1)] == call
+        same = (at >= 0) & known & (keys[np.maximum(at, 0)] // width == rank)
+        return np.where(same, at, -1)
+
+    def _width(self, keys: Rows) -> int:
+        return self.table.lengths[self.shard] + 2 if keys is self._row_keys else len(self._times) + 2
+
+    def before(self, rows: Rows) -> Rows:
+        """For each row of the shard the mark that holds there, -1 for none."""
+        call = self.table.column(self.shard, "call")[rows]
+        if self.calls.in_order:
+            found = self._last(self._row_keys, self._row_key(call, rows), call)
+        else:
+            found = self._last_by_time(call, self.table.column(self.shard, "time")[rows], rows)
+        open_ = np.flatnonzero(found < 0)
+        if len(open_):
+            ids, back = np.unique(call[open_], return_inverse=True)
+            found[open_] = self.when_begun(self.calls.places(ids))[back]
+        return found
+
+    def _last_by_time(self, call: Column, time: Column, rows: Rows) -> Rows:
+        """As `_last`, where rows are out of order: marks and questions sorted together, the last mark carried on."""
+        calls, times, marks = (np.concatenate(pair) for pair in zip(self._order, (call, time, rows), strict=True))
+        order = np.lexsort((marks, times, calls))
+        carried = np.maximum.accumulate(np.where(order < self.count, np.arange(len(order)), -1))
+        mark = np.where(carried >= 0, order[np.maximum(carried, 0)], -1)
+        found = np.empty(len(order), dtype=np.int64)
+        found[order] = np.where((mark >= 0) & (calls[np.maximum(mark, 0)] == calls[order]), mark, -1)
+        return found[self.count :]
+
+    def when_begun(self, places: Rows) -> Rows:
+        """For each call the mark that held when it began, -1 for none: asked upwards, all calls at once."""
+        found = np.full(len(places), -1, dtype=np.int64)
+        asking = np.flatnonzero(places >= 0)
+        ids, starts = self.calls.start("call"), self.calls.start("time")
+        here = places[asking]
+        found[asking] = find_sorted(*self._told, ids[here])
+        for _ in range(DEEPEST):
+            left = found[asking] < 0
+            asking, here = asking[left], here[left]
+            up = self.calls.parents[here]
+            asking, here, up = asking[up >= 0], here[up >= 0], up[up >= 0]
+            if len(asking) == 0:
+                break
+            call = ids[up]
+            found[asking] = self._last(self._time_keys, self._time_key(call, starts[here]), call)
+            here = up
+        return found
+
+
+def plain_step(value: Any) -> Any:
+    """A step as a plain number where it is one: a NumPy or torch scalar counts as its number."""
+    if type(value) in (int, float, str, bool):
+        return value
+    if getattr(value, "shape", None) == () or type(value).__module__ == "numpy":
+        try:
+            return value.item()
+        except (AttributeError, ValueError, TypeError):
+            return value
+    return value

@@ -1,0 +1,1 @@
+"""How values are caught: lines (watch). Each probe writes the same records through clew.recorder."""

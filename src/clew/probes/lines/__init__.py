@@ -1,0 +1,95 @@
+"""`clew.watch`: every change of the values one cares about, line by line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from types import FrameType, TracebackType
+from typing import Any, TypeVar
+
+from clew import env, recording
+
+from . import engine, events
+from .hooks import Change
+from .options import Condition, Options, options
+from .targets import functions_of, functions_of_class
+
+T = TypeVar("T")
+
+
+class watch:
+    """Record every change of the named values, as a decorator or as a `with` block.
+
+        @clew.watch("loss", "acc", 'cfg["lr"]', "w.grad.norm()")
+        def train(): ...
+
+        with clew.watch("x", "y"):
+            ...
+
+    Expressions are names, paths (`self.x`, `arr[1]`), anything else that can be evaluated, or "*" for all locals.
+
+    when         record a change only if this holds: an expression as text, or a function of the change
+    every        record every n-th change of a name
+    first, last  record only the first or the last n changes of a name in each call
+    on_change    called with each change; what it returns, if not None, is recorded instead
+    break_when   open the debugger at a change when this holds
+    step         the expression that says which step it is
+    keep         how much of large values to keep: "full", "summary", "last N", a function, or a dictionary by name
+    show         print changes as they happen
+    tags         put on the run
+    """
+
+    def __init__(
+        self,
+        *expressions: str,
+        when: Condition | None = None,
+        every: int = 1,
+        first: int | None = None,
+        last: int | None = None,
+        on_change: Callable[[Change], object] | None = None,
+        break_when: Condition | None = None,
+        step: str | None = None,
+        keep: Any = None,
+        show: bool = False,
+        tags: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._options: Options = options(
+            expressions,
+            when=when,
+            every=every,
+            first=first,
+            last=last,
+            on_change=on_change,
+            break_when=break_when,
+            step=step,
+            keep=keep,
+            show=show,
+            tags=tags,
+        )
+        self._blocks: list[tuple[FrameType, events.Look]] = []
+
+    def __call__(self, target: T) -> T:
+        """Watch a function, method, property, generator, coroutine, lambda or a whole class; gives it back."""
+        if not env.enabled():
+            return target
+        if isinstance(target, type):
+            for function in functions_of_class(target):
+                engine.instrument(function, self._options, group=f"class {target.__qualname__}")
+        else:
+            for function in functions_of(target):
+                engine.instrument(function, self._options)
+        return target
+
+    def __enter__(self) -> watch:
+        if env.enabled() and recording.is_on():
+            frame = sys._getframe(1)
+            recording.add_tags(self._options.tags)
+            self._blocks.append((frame, events.begin_block(frame, self._options)))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._blocks:
+            frame, look = self._blocks.pop()
+            events.end_block(frame, look, error)

@@ -1,0 +1,39 @@
+"""From a rewritten tree to the code object that is swapped in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+from clew.recorder.plan import Plan
+
+from . import source
+from .rewrite import MARK, Rewritten
+
+
+def assemble(
+    rewritten: Rewritten, original: CodeType, context: source.Context, plan: Plan, objects: dict[str, Any]
+) -> CodeType:
+    """Compile, and put the real objects and site numbers where marked strings stand."""
+
+    def real(mark: str) -> Any:
+        name, _, rest = mark.partition(":")
+        if name != "site":
+            return objects[name]
+        statement, index = rest.split(":")
+        return plan.site(int(statement), int(index))
+
+    code = source.compile_alone(rewritten.function, original, context)
+    code = _patched(code, real)
+    return code.replace(co_flags=(code.co_flags & ~0x10) | (original.co_flags & 0x10))
+
+
+def _patched(code: CodeType, real: Callable[[str], Any]) -> CodeType:
+    return code.replace(co_consts=tuple(_patch(const, real) for const in code.co_consts))
+
+
+def _patch(const: Any, real: Callable[[str], Any]) -> Any:
+    if type(const) is str and const.startswith(MARK):
+        return real(const[len(MARK) :])
+    return _patched(const, real) if isinstance(const, CodeType) else const

@@ -1,0 +1,206 @@
+"""Chooses how a function is watched, and puts the chosen code in and out.
+
+Rewriting (rewrite.py) where the source is known to be what runs; events of the interpreter (events.py) elsewhere, with
+the reason kept for the ledger. Only `__code__` is exchanged, so every reference to the function, every thread and
+every debugger sees the same function as before.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import threading
+import weakref
+from dataclasses import dataclass, field
+from functools import partial
+from types import CodeType, FunctionType
+from typing import Any
+
+from clew import recording
+from clew.recorder.plan import Plan, Watched
+from clew.records import Note
+
+from . import effects, events, ignore, runtime, source
+from .assemble import assemble
+from .expressions import Expression, Form
+from .options import Options
+from .rewrite import Item, rewrite
+
+_CO_GENERATOR, _CO_ASYNC_GENERATOR = inspect.CO_GENERATOR, inspect.CO_ASYNC_GENERATOR
+
+
+@dataclass(eq=False, slots=True)
+class Instrumented:
+    """A function under watch: what it was, and what it is while watching is on."""
+
+    original: CodeType
+    requests: list[tuple[Options, str | None]] = field(default_factory=list)
+    code: CodeType | None = None  # None: watched by events
+    plan: Plan | None = None
+
+
+_known: weakref.WeakKeyDictionary[FunctionType, Instrumented] = weakref.WeakKeyDictionary()
+_cache: dict[tuple[CodeType, tuple[int, ...]], tuple[CodeType, Plan, list[Options]]] = {}
+_lock = threading.RLock()
+
+
+def instrument(function: FunctionType, options: Options, group: str | None = None) -> bool:
+    """Watch a function; a second request adds to the first. False if nothing in it concerns the request."""
+    with _lock:
+        known = _known.get(function) or Instrumented(function.__code__)
+        if group is not None and not _concerns(function, known.original, options):
+            return False
+        known.requests.append((options, group))
+        found = source.find(known.original, function.__globals__)
+        if isinstance(found, source.Unknown):
+            known.plan = events.attach(known.original, function, known.requests)
+            recording.note_later(Note("fallback", function.__qualname__, f"watched by interpreter events: {found.reason}."))
+        else:
+            known.code, known.plan = _rewritten(function, known, found)
+            if recording.is_on():
+                function.__code__ = known.code
+        known.plan.owners.append(weakref.ref(function))
+        _known[function] = known
+        recording.add_tags(options.tags)
+        return True
+
+
+def _rewritten(function: FunctionType, known: Instrumented, found: source.Found) -> tuple[CodeType, Plan]:
+    requests = [options for options, _ in known.requests]
+    key = (known.original, tuple(map(id, requests)))
+    cached = _cache.get(key)
+    if cached is not None:
+        return cached[0], cached[1]
+    code, plan = rewrite_code(known.original, found, requests, function.__module__, known.requests[-1][1])
+    # a function made again and again (a closure, a fixture) is rewritten once; options are held so that ids stay true
+    _cache[key] = (code, plan, requests)
+    return code, plan
+
+
+def rewrite_code(
+    original: CodeType, found: source.Found, requests: list[Options], module: str | None, group: str | None
+) -> tuple[CodeType, Plan]:
+    """The instrumented form of a code object, and its plan."""
+    node = source.as_function(found.node)
+    items, watched, hooks = _items(original, node, requests)
+    parameters = parameter_names(original)
+    rewritten = rewrite(node, items, parameters, ignore.ignorer(found.lines))
+    plan = Plan(
+        original.co_qualname,
+        module or "?",
+        original.co_filename,
+        original.co_firstlineno,
+        watched,
+        rewritten.lines,
+        rewritten.ignored,
+        parameters=parameters,
+        dedupe=hooks is None,
+        group=group,
+        hooks=hooks,
+    )
+    plan.locals = local_names(original, node)
+    plan.from_star = any(e.form is Form.ALL for options in requests for e in options.expressions)
+    code = assemble(rewritten, original, found.context, plan, _objects(original, plan))
+    return code, plan
+
+
+def _objects(original: CodeType, plan: Plan) -> dict[str, Any]:
+    if plan.hooks is not None:
+        enter: Any = runtime.enter_hooked
+    elif original.co_flags & (_CO_GENERATOR | _CO_ASYNC_GENERATOR):
+        enter = runtime.enter_generator
+    else:
+        enter = runtime.enter
+    return {
+        "enter": partial(enter, plan),
+        "fail": runtime.fail,
+        "leave": runtime.leave,
+        "clean": runtime.clean,
+        "type": type,
+        "NameError": NameError,
+        "Exception": Exception,
+        "breakpoint": builtins.breakpoint,
+    }
+
+
+def parameter_names(code: CodeType) -> tuple[str, ...]:
+    count = code.co_argcount + code.co_kwonlyargcount
+    count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return code.co_varnames[:count]
+
+
+def _items(
+    code: CodeType, node: Any, requests: list[Options]
+) -> tuple[list[Item], tuple[Watched, ...], tuple[Any, ...] | None]:
+    """What to look for, in order, each expression once; steps first."""
+    own = local_names(code, node)
+    elsewhere = effects.bound_elsewhere(node)
+    wanted: dict[str, tuple[Expression, Options, bool]] = {}
+    for options in requests:
+        if options.step is not None:
+            wanted.setdefault(options.step.text, (options.step, options, True))
+    for options in requests:
+        for expression in options.expressions:
+            for each in expand(expression, own):
+                wanted.setdefault(each.text, (each, options, False))
+    items, watched, hooks = [], [], []
+    for index, (expression, options, is_step) in enumerate(wanted.values()):
+        local = expression.form is Form.NAME and expression.text in own
+        shared = not local or expression.text in elsewhere
+        breaks = options.hooks.break_text or options.hooks.break_when is not None
+        items.append(
+            Item(index, expression, local, shared, options.when, options.break_when, breaks, first=is_step)
+        )
+        role = "step" if is_step and not _also_watched(expression, requests, own) else "value"
+        thinning = None if is_step else options.thinning
+        watched.append(Watched(expression.text, role, options.keep_of(expression.text), thinning))  # type: ignore[arg-type]
+        hooks.append(options.hooks if options.hooks.any() and not is_step else None)
+    return items, tuple(watched), tuple(hooks) if any(hooks) else None
+
+
+def _also_watched(expression: Expression, requests: list[Options], own: list[str]) -> bool:
+    return any(e.text == expression.text for o in requests for w in o.expressions for e in expand(w, own))
+
+
+def expand(expression: Expression, own: list[str]) -> list[Expression]:
+    """`*` is every local; anything else is itself."""
+    if expression.form is not Form.ALL:
+        return [expression]
+    return [Expression(name, Form.NAME) for name in own]
+
+
+def local_names(code: CodeType, node: Any) -> list[str]:
+    """The function's own names: parameters first, then as they are bound. Not those of comprehensions."""
+    bound = effects.bound_names(node)
+    own = {*code.co_varnames, *code.co_cellvars}
+    return [name for name in dict.fromkeys([*parameter_names(code), *bound]) if name in own]
+
+
+def _concerns(function: FunctionType, code: CodeType, options: Options) -> bool:
+    """Whether a function that was not named itself (a method of a watched class) holds anything asked for."""
+    names = {*code.co_varnames, *code.co_cellvars, *code.co_freevars, *function.__globals__}
+    for expression in options.expressions:
+        if expression.form is Form.ALL:
+            return True
+        roots = {n.id for n in _walk(expression) if n.__class__.__name__ == "Name"}
+        if roots <= names:
+            return True
+    return False
+
+
+def _walk(expression: Expression) -> Any:
+    import ast
+
+    return ast.walk(expression.parse())
+
+
+def switch(on: bool) -> None:
+    """Put the instrumented code in, or take it out."""
+    with _lock:
+        for function, known in list(_known.items()):
+            if known.code is not None:
+                function.__code__ = known.code if on else known.original
+        events.switch(on)
+
+
+recording.on_switch(switch)

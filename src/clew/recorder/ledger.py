@@ -1,0 +1,69 @@
+"""The ledger: what was asked for and never seen. Asked once, when a run ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clew.errors import nearest
+from clew.records import Note
+
+from .plan import Plan, plan_of, plans
+
+if TYPE_CHECKING:
+    from .recorder import Recorder
+
+
+def at_end(recorder: Recorder) -> list[Note]:
+    """Lines for what this run's probes were asked to look for and did not see."""
+    recorder.flush()
+    seen: set[tuple[Plan, int]] = set()
+    for site in recorder.sites_seen:
+        plan = plan_of(site)
+        seen.add((plan, (site - plan.base) % plan.width))
+    called = recorder.plans_seen
+    alive = [plan for plan in plans() if plan in called or any(owner() is not None for owner in plan.owners)]
+    notes = _never_called(alive, called)
+    notes += _never_seen([plan for plan in alive if plan in called], seen)
+    return notes
+
+
+def _never_called(alive: list[Plan], called: set[Plan]) -> list[Note]:
+    groups_called = {plan.group for plan in called if plan.group}
+    notes = []
+    for plan in alive:
+        if plan in called or (plan.group in groups_called and plan.group):
+            continue
+        if plan.group:
+            groups_called.add(plan.group)  # said once for all its methods
+        what = plan.group or f"{plan.name}()"
+        notes.append(Note("never-called", what, f"{what} at {plan.file}:{plan.line} was watched and never called."))
+    return notes
+
+
+def _never_seen(called: list[Plan], seen: set[tuple[Plan, int]]) -> list[Note]:
+    """By request: an expression counts as seen if any function of the same request saw it."""
+    found: dict[tuple[str, str], tuple[Plan, bool]] = {}
+    for plan in called:
+        for index, watched in enumerate(plan.watched):
+            key = (plan.group or f"{plan.name}@{plan.file}:{plan.line}", watched.name)
+            before = found.get(key, (plan, False))[1]
+            found[key] = (plan, before or (plan, index) in seen)
+    notes = []
+    for (_, name), (plan, was_seen) in found.items():
+        if not was_seen and not plan.from_star:
+            known = [other for other in plan.locals if other != name]
+            hint = nearest(name, known) if known else ""
+            hint = hint if hint.startswith("did you mean") else ""
+            where = plan.group or f"{plan.name}()"
+            text = f"`{name}` was never there in {where}, {plan.file}:{plan.line}."
+            notes.append(Note("never-seen", name, f"{text} {hint}".strip()))
+    return notes
+
+
+def exit_line(notes: list[Note]) -> str:
+    """One line for people, when something asked for was never seen."""
+    wanted = [note.text.rstrip(".") for note in notes if note.kind in ("never-seen", "never-called")]
+    if not wanted:
+        return ""
+    more = f" (and {len(wanted) - 1} more)" if len(wanted) > 1 else ""
+    return f"{wanted[0]}{more}"

@@ -1,0 +1,109 @@
+"""Hot: the buffers user code writes into. No locks, no formatting, no I/O; `list.append` is the only traffic.
+
+A `LiveCall` is one call being recorded. Instrumented code appends to its `log`, flatly: value, site, value, site.
+A background thread (see drain.py) takes what is there; under the GIL a slice and a `del` of the slice are each one
+step, and only whole pairs are taken, so neither side ever waits for the other.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from contextvars import ContextVar
+from time import time_ns
+from typing import TYPE_CHECKING, Any
+
+from clew.records import DELETED, Value
+from clew.values import AUTO, SCALARS, Capture, capture
+
+if TYPE_CHECKING:
+    from clew.recorder.plan import Plan
+    from clew.recorder.recorder import Recorder
+
+current_call: ContextVar[LiveCall | None] = ContextVar("clew_current_call", default=None)
+_call_numbers = itertools.count(1)
+_get_ident = threading.get_ident
+
+
+class LiveCall:
+    """One call being recorded: its log, and the captures of the mutable values its names hold."""
+
+    __slots__ = ("args", "drained_at", "ended", "error", "held", "id", "kept_counts", "last", "log", "parent", "plan",
+                 "recorder", "result", "started", "thread", "tracked")  # fmt: skip
+
+    def __init__(self, plan: Plan, recorder: Recorder, args: Any) -> None:
+        self.plan = plan
+        self.recorder = recorder
+        self.id = next(_call_numbers)
+        self.parent = current_call.get()
+        self.log: list[Any] = []
+        self.tracked: dict[int, tuple[Any, Capture]] = {}  # by index of the name: the object and what it was
+        self.args = args
+        self.result: Any = None
+        self.error: str | None = None
+        self.ended = 0
+        self.thread = _get_ident()
+        self.started = self.drained_at = time_ns()
+        self.last: list[Any] | None = None  # by index: the last value drained; the drain's own
+        self.kept_counts: dict[int, int] | None = None  # thinning; the drain's own
+        self.held: dict[int, Any] | None = None  # thinning; the drain's own
+
+    def note(self, index: int, value: Any, site: int) -> tuple[type | None, Any]:
+        """A value whose type is not the one expected. Gives the type to expect next, and what to do after statements.
+
+        For an immutable value that is its type, and appending needs no call until another type comes. For a mutable
+        one it is None, so that every binding comes through here, and `check` looks at it after each statement.
+        """
+        kind = type(value)
+        if kind in SCALARS:
+            self.log.append(value)
+            self.log.append(site)
+            if self.tracked:
+                self.tracked.pop(index, None)
+            return kind, self.check if self.tracked else None
+        before = self.tracked.get(index)
+        if before is None or before[0] is not value or not before[1].unchanged(value):
+            self._take(index, value, site, before)
+        return None, self.check
+
+    def check(self, first_site: int) -> None:
+        """After a statement that may have changed something in place: look at every mutable value."""
+        for index, before in list(self.tracked.items()):
+            if not before[1].unchanged(before[0]):
+                self._take(index, before[0], first_site + index, before)
+
+    def _take(self, index: int, value: Any, site: int, before: tuple[Any, Capture] | None) -> None:
+        now = capture(value, self.plan.watched[index].keep or self.recorder.keep_for(self.plan.names[index]))
+        self.tracked[index] = (value, now)
+        if before is None or before[1].digest != now.digest:
+            self.log.append(now.value)
+            self.log.append(site)
+            self.recorder.hold(now.value)
+
+    def gone(self, index: int, site: int) -> Any:
+        """A name was deleted, or a path leads nowhere any more. Gives what to do after statements."""
+        self.tracked.pop(index, None)
+        self.log.append(DELETED)
+        self.log.append(site)
+        return self.check if self.tracked else None
+
+    def lost(self, index: int, site: int) -> Any:
+        """An expression cannot be evaluated just now: silence, not a change."""
+        self.tracked.pop(index, None)
+        return self.check if self.tracked else None
+
+
+def scalar_or_type(value: Any) -> Any:
+    """What is kept of an argument or result nobody asked for: a scalar as it is, of anything else its type."""
+    if type(value) in SCALARS:
+        return value
+    return Value(type=_type_name(type(value)), body=None)
+
+
+def _type_name(kind: type) -> str:
+    module = type.__getattribute__(kind, "__module__")
+    name = type.__getattribute__(kind, "__qualname__")
+    return name if module == "builtins" or not isinstance(module, str) else f"{module}.{name}"
+
+
+__all__ = ["AUTO", "LiveCall", "current_call", "scalar_or_type"]

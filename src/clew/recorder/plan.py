@@ -1,0 +1,115 @@
+"""What a probe knows of a piece of code before it runs: its function, the names looked at, the places they can change.
+
+A *site* is one name at one statement. Sites of a plan are numbered in one block, statement by statement, so that the
+hot path needs only an integer constant and `first site of the statement + index of the name` is the site.
+"""
+
+from __future__ import annotations
+
+import bisect
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from clew.values import Keep
+
+RESERVED = 16  # site numbers below this are never given out
+
+
+@dataclass(frozen=True, slots=True)
+class Thinning:
+    """Which of a name's changes are written: every n-th, only the first n, only the last n of a call."""
+
+    every: int = 1
+    first: int | None = None
+    last: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One name or expression of a plan."""
+
+    name: str
+    role: Literal["value", "step"] = "value"
+    keep: Keep | None = None  # None: as the run says
+    thinning: Thinning | None = None
+
+
+class Plan:
+    """The sites of one function (or module level) under one set of options."""
+
+    __slots__ = ("base", "called", "dedupe", "file", "from_star", "group", "hooks", "ignored", "line", "lines", "locals",
+                 "module", "name", "names", "owners", "parameters", "watched", "width")  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        file: str,
+        line: int,
+        watched: tuple[Watched, ...],
+        lines: list[int],
+        ignored: list[bool],
+        *,
+        parameters: tuple[str, ...] = (),
+        dedupe: bool = True,
+        group: str | None = None,
+        hooks: tuple[Any, ...] | None = None,
+    ) -> None:
+        self.name = name
+        self.module = module
+        self.file = file
+        self.line = line
+        self.watched = watched
+        self.width = max(len(watched), 1)
+        self.lines = lines
+        self.ignored = ignored
+        self.parameters = parameters
+        self.dedupe = dedupe  # False: every row is a change already (hooks have judged it)
+        self.group = group  # what the user asked for, when one request made several plans ("class Trainer")
+        self.names = tuple(w.name for w in watched)
+        self.hooks = hooks  # by name: what the user wants done with its changes
+        self.owners: list[weakref.ref[Any]] = []  # the functions it belongs to
+        self.called = False
+        self.locals: list[str] = []  # the function's names, for a hint when one was never there
+        self.from_star = False  # every local was asked for: none of them was asked for by name
+        self.base = 0
+        _register(self)
+
+    def site(self, statement: int, index: int = 0) -> int:
+        return self.base + statement * self.width + index
+
+    def statement_at(self, line: int) -> int:
+        """The statement nearest above `line`, for changes noticed when an exception leaves the function."""
+        best, best_line = 0, -1
+        for number, start in enumerate(self.lines):
+            if best_line < start <= line:
+                best, best_line = number, start
+        return best
+
+
+_lock = threading.Lock()
+_plans: list[Plan] = []
+_bases: list[int] = []
+_next = RESERVED
+
+
+def _register(plan: Plan) -> None:
+    global _next
+    with _lock:
+        plan.base = _next
+        _plans.append(plan)
+        _bases.append(_next)
+        _next += plan.width * max(len(plan.lines), 1)
+
+
+def plan_of(site: int) -> Plan:
+    """The plan a site number belongs to."""
+    return _plans[bisect.bisect_right(_bases, site) - 1]
+
+
+def plans() -> list[Plan]:
+    """Every plan made in this process, for the ledger."""
+    with _lock:
+        return list(_plans)

@@ -1,0 +1,327 @@
+"""One run's recorder in one process: gathers what probes wrote, a few times a second, and gives it to the store.
+
+Hot code calls `begin`, `end` and `hold` only. Everything else happens in a background thread, or at close.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clew import env, trouble
+from clew.records import Function, Kept, Note, Site, Value
+from clew.values import AUTO, Keep, capture, summary_of
+
+from .live import LiveCall
+from .plan import Plan, plan_of
+
+if TYPE_CHECKING:
+    from clew.store.flush import CallEnd, CallStart, Flush
+    from clew.store.writer import ShardWriter
+
+    from .columns import Rows
+
+_SHORT_TEXT = 4096
+INTERVAL = 0.2  # seconds between flushes: what `kill -9` can cost at most is this and the writing itself
+
+
+class Recorder:
+    """Buffers of one run, drained by one thread into one shard."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        keep: Callable[[str], Keep] = lambda name: AUTO,
+        disk: int | None = None,
+        memory: int = 512 * 2**20,
+    ) -> None:
+        self.folder = folder
+        self.keep_for = keep
+        self.disk = disk
+        self.memory = memory
+        self.pending = 0  # bytes of arrays copied and not yet written
+        self.paused = False  # clew.off(): what comes is thrown away
+        self.dead: str | None = None  # why nothing is written any more
+        self._begun: list[LiveCall] = []
+        self._ended: list[LiveCall] = []
+        self._open: dict[int, LiveCall] = {}
+        self._notes: list[Note] = []
+        self.last_exit: tuple[str, str | None, int | None] | None = None  # a call left through sys.exit()
+        self._reset_shard()
+
+    def _reset_shard(self) -> None:
+        self._lock = threading.RLock()
+        self._wake = threading.Event()
+        self._writer: ShardWriter | None = None
+        self._thread: threading.Thread | None = None
+        self._closing = False
+        self._value_ids = itertools.count()
+        self._functions: dict[Plan, int] = {}
+        self._sites: set[int] = set()
+        self._rings: dict[tuple[Plan, int], deque[tuple[int, Value]]] = {}
+
+    # ---- hot: called by instrumented code -------------------------------------------------------------------------
+
+    def begin(self, call: LiveCall) -> None:
+        self._begun.append(call)
+        if self._thread is None:
+            self._start()
+
+    def end(self, call: LiveCall) -> None:
+        self._ended.append(call)
+
+    def hold(self, value: Value) -> None:
+        """Count copied bytes; when too many wait, write them now instead of growing without bound."""
+        size = sum(len(memoryview(part).cast("B")) if part else 0 for part in value.parts)
+        if size:
+            self.pending += size
+            if self.pending > self.memory:
+                self.flush()
+
+    # ---- the thread -----------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None and not self._closing:
+                self._thread = threading.Thread(target=self._run, name="clew-recorder", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        wake, thread = self._wake, self._thread
+        while not wake.wait(INTERVAL):
+            if self._thread is not thread:
+                return
+            self.flush()
+
+    @property
+    def sites_seen(self) -> set[int]:
+        return self._sites
+
+    @property
+    def plans_seen(self) -> set[Plan]:
+        return set(self._functions)
+
+    def note(self, note: Note) -> None:
+        """Put a line into the run's ledger."""
+        self._notes.append(note)
+
+    def flush(self) -> None:
+        """Write everything that is there. Never raises into the caller's program."""
+        with self._lock:
+            try:
+                self._flush()
+            except OSError as error:
+                self._die(error)
+            except Exception as error:  # a bug of ours must not become the user's
+                self._die(error, internal=True)
+
+    def _flush(self) -> None:
+        ended, self._ended = self._ended, []
+        begun, self._begun = self._begun, []
+        self._open.update((call.id, call) for call in begun)
+        if self.dead or self.paused:
+            self._throw_away(ended)
+            return
+        self.pending = 0
+        if not self._anything(begun, ended):
+            return
+        self._write(begun, ended)
+        for call in ended:
+            self._open.pop(call.id, None)
+
+    def _anything(self, begun: list[LiveCall], ended: list[LiveCall]) -> bool:
+        return bool(begun or ended or self._notes or any(len(call.log) > 1 for call in self._open.values()))
+
+    def _throw_away(self, ended: list[LiveCall]) -> None:
+        for call in self._open.values():
+            call.log.clear()
+        for call in ended:
+            self._open.pop(call.id, None)
+        self.pending = 0
+
+    def _write(self, begun: list[LiveCall], ended: list[LiveCall]) -> None:
+        from clew.store.flush import Flush
+
+        from .columns import Rows, take
+
+        now = time.time_ns()
+        flush = Flush(now)
+        rows = Rows()
+        for call in list(self._open.values()):
+            chunk = take(call, now)
+            if chunk is not None:
+                rows.add(chunk, self._value_ids)
+        for call in ended:
+            rows.release_held(call)
+        flush.starts = [self._start_row(call, flush) for call in begun]
+        flush.ends = [self._end_row(call, flush) for call in ended]
+        self._announce(rows.sites, flush)
+        flush.changes = rows.columns()
+        self._add_values(rows, flush)
+        flush.notes, self._notes = self._notes, []
+        self._shard().write(flush)
+
+    def _shard(self) -> ShardWriter:
+        if self._writer is None:
+            from clew.store.writer import ShardWriter
+
+            self._writer = ShardWriter(
+                self.folder, host=socket.gethostname(), rank=env.rank(), pid=os.getpid(), disk=self.disk
+            )
+        return self._writer
+
+    # ---- rows -----------------------------------------------------------------------------------------------------
+
+    def _start_row(self, call: LiveCall, flush: Flush) -> CallStart:
+        from clew.store.flush import CallStart
+
+        args = -1
+        if call.args:
+            args = next(self._value_ids)
+            flush.values.append((args, arguments_value(call.plan.parameters, call.args)))
+            call.args = None
+        call.plan.called = True
+        parent = call.parent
+        return CallStart(
+            call=call.id,
+            parent=parent.id if parent is not None and parent.recorder is self else -1,
+            function=self._function(call.plan, flush),
+            time=call.started,
+            thread=call.thread,
+            thread_name=_thread_name(call.thread),
+            args=args,
+            rank=env.rank(),
+        )
+
+    def _end_row(self, call: LiveCall, flush: Flush) -> CallEnd:
+        from clew.store.flush import CallEnd
+
+        result = -1
+        if call.error is None and call.result is not None:
+            result = next(self._value_ids)
+            flush.values.append((result, _as_value(call.result)))
+        return CallEnd(call=call.id, time=call.ended, error=call.error, result=result)
+
+    def _function(self, plan: Plan, flush: Flush) -> int:
+        number = self._functions.get(plan)
+        if number is None:
+            number = self._functions[plan] = len(self._functions)
+            flush.functions.append(Function(number, plan.name, plan.module, plan.file, plan.line))
+        return number
+
+    def _announce(self, sites: set[int], flush: Flush) -> None:
+        """Write the names and lines of sites that no earlier flush has."""
+        for site in sorted(sites - self._sites):
+            plan = plan_of(site)
+            statement, index = divmod(site - plan.base, plan.width)
+            watched = plan.watched[index]
+            number = self._function(plan, flush)
+            flush.sites.append(Site(site, number, watched.name, plan.lines[statement], watched.role))
+        self._sites |= sites
+
+    def _add_values(self, rows: Rows, flush: Flush) -> None:
+        text_ids = []
+        for number, value, plan, index in rows.values:
+            if type(value) is str and len(value) < _SHORT_TEXT and value.isascii():
+                text_ids.append(number)
+                flush.texts.append(value)
+            else:
+                flush.values.append((number, self._within_ring(number, _as_value(value), plan, index)))
+        if text_ids:
+            import numpy as np
+
+            flush.text_ids = np.array(text_ids, np.int64)
+
+    def _within_ring(self, number: int, value: Value, plan: Plan, index: int) -> Value:
+        """Under keep="last N" a value is written as a summary now, and in full at the end if it is among the last."""
+        keep = plan.watched[index].keep or self.keep_for(plan.names[index])
+        if keep.mode != "last" or value.kept is not Kept.FULL or not (value.parts or value.body):
+            return value
+        ring = self._rings.setdefault((plan, index), deque(maxlen=keep.last))
+        ring.append((number, value))
+        return Value(value.type, None, [], Kept.SUMMARY, f"keep='last {keep.last}'", summary_of(value), value.digest)
+
+    def _write_rings(self) -> None:
+        from clew.store.flush import Flush
+
+        values = [pair for ring in self._rings.values() for pair in ring]
+        if values:
+            self._shard().write(Flush(time.time_ns(), values=values))
+        self._rings.clear()
+
+    # ---- trouble and the end --------------------------------------------------------------------------------------
+
+    def _die(self, error: Exception, *, internal: bool = False) -> None:
+        self.dead = f"{type(error).__name__}: {error}"
+        self._throw_away([])
+        trouble.report(
+            f"recorder:{self.folder}",
+            f"recording into {self.folder} has stopped",
+            "Your program goes on unrecorded. Make room or choose another folder with CLEW_DIR or clew.run(path=...)."
+            if isinstance(error, OSError)
+            else "Your program goes on unrecorded. Please report this with the message above.",
+            error,
+            internal=internal,
+        )
+
+    def close(self) -> None:
+        """Write the rest and close the shard."""
+        self._wake.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout=10)
+        with self._lock:
+            self._closing = True
+            self.flush()
+            try:
+                if not self.dead:
+                    self._write_rings()
+                if self._writer is not None:
+                    self._writer.close()
+            except OSError as error:
+                self._die(error)
+
+    def lock_for_fork(self) -> None:
+        """Let no flush be half done in the child's copy of this process."""
+        self._lock.acquire()
+
+    def unlock_after_fork(self) -> None:
+        self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """The parent writes what was pending; this process goes on in a shard of its own, open calls included."""
+        open_calls = {call.id: call for call in [*self._open.values(), *self._begun]}
+        for call in self._ended:
+            open_calls.pop(call.id, None)
+        self._ended = []
+        self._notes = []
+        self._open = {}
+        self._reset_shard()
+        for call in open_calls.values():
+            call.log.clear()
+            call.started = call.drained_at = time.time_ns()
+        self._begun = list(open_calls.values())
+
+
+def arguments_value(names: tuple[str, ...], args: tuple[Any, ...]) -> Value:
+    """Arguments of a call as one value: a dictionary by parameter name."""
+    plain = dict(zip(names, args, strict=False))
+    return capture(plain, AUTO).value
+
+
+def _as_value(value: Any) -> Value:
+    return value if type(value) is Value else capture(value, AUTO).value
+
+
+def _thread_name(ident: int) -> str:
+    thread = threading._active.get(ident)  # type: ignore[attr-defined]  # no lock, unlike enumerate()
+    return thread.name if thread is not None else str(ident)
+

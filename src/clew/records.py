@@ -1,0 +1,171 @@
+"""The nouns of clew: what probes write and everything else reads.
+
+A leaf: imports nothing of the project. Two zones meet here. The recording side builds `Value`, the *written* form
+of something seen; the reading side gives people `Change`, `Call` and `NotKept`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Final, Literal
+
+
+class _Deleted:
+    """What a name holds after `del`: a change like any other."""
+
+    __slots__ = ()
+    _only: _Deleted | None = None
+
+    def __new__(cls) -> _Deleted:
+        if cls._only is None:
+            cls._only = super().__new__(cls)
+        return cls._only
+
+    def __repr__(self) -> str:
+        return "clew.DELETED"
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __reduce__(self) -> str:
+        return "DELETED"
+
+
+DELETED: Final = _Deleted()
+
+
+class Kind(IntEnum):
+    """How the value of a change is kept: in the change's own row, or as a row of the value table."""
+
+    VALUE = 0  # see the value table
+    FLOAT = 1  # the row's number
+    INT = 2  # the row's number, exact because |n| <= 2**53
+    BOOL = 3  # the row's number, 0 or 1
+    NONE = 4
+    DELETED = 5
+
+
+class Kept(IntEnum):
+    """How much of a value was kept."""
+
+    FULL = 0  # everything: it reads back as what it was
+    PART = 1  # a container or text with some of its content left out
+    SUMMARY = 2  # an array's summary and hash, without its bytes
+    OPAQUE = 3  # something clew does not look into: its type, no content
+
+
+@dataclass(slots=True)
+class Summary:
+    """What is known of a value whether or not its bytes were kept."""
+
+    shape: tuple[int, ...] | None = None
+    dtype: str | None = None
+    device: str | None = None
+    length: int | None = None  # items of a container, characters of a text
+    size: int | None = None  # bytes
+    min: float | None = None
+    max: float | None = None
+    mean: float | None = None
+    std: float | None = None
+    nan: int | None = None
+    inf: int | None = None
+
+
+@dataclass(slots=True)
+class Value:
+    """The written form of a value: JSON text that describes it, and the raw bytes the text points into.
+
+    `body` is plain JSON; whatever JSON cannot say is an object with the key `"$"` (see values/codec.py).
+    `parts` holds the buffers of arrays by position; the store puts small ones inline and large ones in the blob file.
+    """
+
+    type: str  # the type's name as people write it: "list", "numpy.ndarray", "mypkg.Config"
+    body: str | None
+    parts: list[Any] = field(default_factory=list)  # bytes-like
+    kept: Kept = Kept.FULL
+    why: str = ""  # why not in full, for people: "over 32 MiB", "keep='summary'"
+    summary: Summary = field(default_factory=Summary)
+    digest: bytes = b""  # xxh3-128 of type and content: equal digests, equal values
+
+
+@dataclass(slots=True)
+class NotKept:
+    """Read in place of a value of which only a part, a summary or the type was kept. It says so."""
+
+    type: str
+    kept: Kept
+    why: str
+    summary: Summary
+    part: Any = None  # what was kept of it, if anything
+
+    def __repr__(self) -> str:
+        shape = "" if self.summary.shape is None else f" {self.summary.dtype} {self.summary.shape}"
+        length = "" if self.summary.length is None else f" of {self.summary.length}"
+        return f"<not kept in full: {self.type}{length}{shape}; {self.why or self.kept.name.lower()}>"
+
+
+class Object:
+    """An instance of a user's class, read back without running the user's code: its type's name and its attributes."""
+
+    __slots__ = ("attributes", "type")
+
+    def __init__(self, type: str, attributes: dict[str, Any]) -> None:
+        self.type = type
+        self.attributes = attributes
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.attributes[name]
+        except KeyError:
+            known = ", ".join(map(str, self.attributes)) or "none"
+            raise AttributeError(f"{self.type} was recorded without {name!r}; it has: {known}") from None
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, int):
+            return list(self.attributes.values())[key]
+        return self.attributes[key]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Object) and (self.type, self.attributes) == (other.type, other.attributes)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *map(str, self.attributes)]
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{k}={v!r}" for k, v in self.attributes.items())
+        return f"{self.type}({inside})"
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function that was called, or the module level of a script (`<module>`)."""
+
+    id: int
+    name: str  # the qualified name: "Trainer.step"
+    module: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place where a name can change: one name (or expression) at one line of one function."""
+
+    id: int
+    function: int
+    name: str
+    line: int
+    role: Literal["value", "step"] = "value"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A line of the ledger: something asked for and not seen, dropped or not kept, and why."""
+
+    kind: str  # "never-seen", "never-called", "not-kept", "dropped", "trouble", "fallback", ...
+    subject: str  # what it is about: an expression, a function, a name
+    text: str  # a sentence for people
+    count: int = 1

@@ -1,0 +1,92 @@
+"""What `clew show` and a notebook say about a name: gathered once, drawn by either."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from clew.show.text import brief, number
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from clew.history.run import Run
+    from clew.history.series import Series
+
+
+@dataclass(frozen=True, slots=True)
+class NameLine:
+    """One name of a run, in a line."""
+
+    name: str
+    count: int
+    first: Any
+    last: Any
+    numbers: npt.NDArray[np.float64]
+    complete: bool  # whether `numbers` are all of them, or a sample
+    places: list[tuple[str, str, int]]  # function, file, line
+
+    @property
+    def change(self) -> str:
+        """`0.9 → 0.1`."""
+        first, last = brief(self.first, 20), brief(self.last, 20)
+        return first if self.count == 1 else f"{first} → {last}"
+
+    @property
+    def extremes(self) -> tuple[float, float] | None:
+        """Smallest and largest finite number, if there is any."""
+        import numpy as np
+
+        finite = self.numbers[np.isfinite(self.numbers)]
+        return (float(finite.min()), float(finite.max())) if len(finite) else None
+
+    @property
+    def range(self) -> str:
+        """`0.1 … 0.9`; with ~ when it is of a sample."""
+        found = self.extremes
+        if found is None:
+            return ""
+        return f"{'' if self.complete else '~'}{number(found[0])} … {number(found[1])}"
+
+    @property
+    def where(self) -> str:
+        """`train:12, 15`."""
+        out: dict[str, list[int]] = {}
+        for function, _, line in self.places:
+            out.setdefault(function, []).append(line)
+        texts = [f"{function}:{_some(sorted(set(lines)))}" for function, lines in out.items()]
+        return "; ".join(texts[:2]) + (f" and {len(texts) - 2} more" if len(texts) > 2 else "")
+
+
+def _some(lines: list[int]) -> str:
+    return ", ".join(map(str, lines[:3])) + (", …" if len(lines) > 3 else "")
+
+
+def name_line(series: Series) -> NameLine:
+    """A series in a line."""
+    numbers, complete = series.points()
+    first, last = series[0], series[-1]
+    return NameLine(series.name, len(series), first, last, numbers, complete, series.places)
+
+
+def facts(run: Run) -> dict[str, str]:
+    """The head of a run: what people ask first."""
+    from clew.show.text import duration
+
+    meta = run.meta
+    git = meta.get("git") or {}
+    commit = str(git.get("commit") or "")[:10]
+    tags = meta.get("tags") or {}
+    told = {
+        "status": run.status + (f": {meta['error']}" if meta.get("error") else ""),
+        "started": str(meta.get("started") or ""),
+        "duration": duration(run.duration) if run.duration is not None else "",
+        "command": " ".join(map(str, meta.get("argv") or [])),
+        "git": " ".join(filter(None, [commit, str(git.get("branch") or ""), "(dirty)" if git.get("dirty") else ""])),
+        "python": str(meta.get("python") or ""),
+        "host": " ".join(filter(None, [str(meta.get("host") or ""), str(meta.get("platform") or "")])),
+        "tags": ", ".join(f"{key}={value}" for key, value in tags.items()) if isinstance(tags, dict) else "",
+        "folder": str(run.path),
+    }
+    return {key: text for key, text in told.items() if text}

@@ -1,0 +1,101 @@
+"""Numbers as a small picture: a line of blocks for a terminal, an SVG for a page.
+
+Long series are reduced to the extremes of each bucket, so that a single spike among millions is still seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float64]
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+BROKEN = "×"  # a bucket with NaN or infinity in it
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """The extremes of each bucket, NaN where it has no finite number; and which buckets have something not finite."""
+
+    low: Floats
+    high: Floats
+    broken: npt.NDArray[np.bool_]
+
+
+def buckets(numbers: Any, count: int) -> Buckets:
+    """`numbers` in at most `count` buckets of equal length."""
+    import numpy as np
+
+    values = np.asarray(numbers, dtype=np.float64)
+    count = min(count, len(values))
+    if count == 0:
+        return Buckets(values, values, np.zeros(0, dtype=np.bool_))
+    begins = np.arange(count, dtype=np.int64) * len(values) // count
+    finite = np.isfinite(values)
+    if finite.all():
+        none = np.zeros(count, dtype=np.bool_)
+        return Buckets(np.minimum.reduceat(values, begins), np.maximum.reduceat(values, begins), none)
+    low = np.minimum.reduceat(np.where(finite, values, np.inf), begins)
+    high = np.maximum.reduceat(np.where(finite, values, -np.inf), begins)
+    empty = np.isinf(low)
+    broken = np.logical_or.reduceat(~finite, begins)
+    return Buckets(np.where(empty, np.nan, low), np.where(empty, np.nan, high), broken)
+
+
+def blocks(numbers: Any, width: int = 24) -> str:
+    """▁▂▅█, at most `width` characters; × where a number was not finite."""
+    import numpy as np
+
+    found = buckets(numbers, width)
+    middle = (found.low + found.high) / 2
+    if not np.isfinite(middle).any():
+        return BROKEN * len(middle)
+    bottom, top = float(np.nanmin(middle)), float(np.nanmax(middle))
+    scale = (len(BLOCKS) - 1) / (top - bottom) if top > bottom else 0.0
+    if not np.isfinite(scale):
+        scale = 0.0
+    levels = np.where(found.broken, -1, np.nan_to_num((middle - bottom) * scale).round()).astype(np.int64)
+    return "".join(BROKEN if level < 0 else BLOCKS[level] for level in levels.tolist())
+
+
+def svg(numbers: Any, width: int = 160, height: int = 28) -> str:
+    """A line with its range as an SVG that needs nothing from outside; red where a number was not finite."""
+    import numpy as np
+
+    found = buckets(numbers, width // 2)
+    if len(found.low) == 0:
+        return ""
+    finite = np.isfinite(found.low)
+    bottom = float(found.low[finite].min()) if finite.any() else 0.0
+    span = (float(found.high[finite].max()) - bottom if finite.any() else 0.0) or 1.0
+    x = (np.arange(len(found.low)) + 0.5) * width / len(found.low)
+    high, low = (height - 2 - (side - bottom) / span * (height - 4) for side in (found.high, found.low))
+    lines = "".join(
+        f'<polyline points="{points}" fill="none" stroke="currentColor" stroke-width="1"/>'
+        for points in _polylines(x, high, low, finite)
+    )
+    marks = "".join(
+        f'<rect x="{place - 1:.1f}" y="0" width="2" height="{height}" fill="#d33"/>' for place in x[found.broken]
+    )
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">{marks}{lines}</svg>'
+
+
+def _polylines(x: Floats, high: Floats, low: Floats, finite: npt.NDArray[np.bool_]) -> list[str]:
+    """Runs of neighbouring buckets; each bucket is visited at its top and its bottom."""
+    out: list[str] = []
+    points: list[str] = []
+    for place, top, bottom, whole in zip(x.tolist(), high.tolist(), low.tolist(), finite.tolist(), strict=True):
+        if whole:
+            points.append(f"{place:.1f},{top:.1f}")
+            if top != bottom:
+                points.append(f"{place:.1f},{bottom:.1f}")
+        elif points:
+            out.append(" ".join(points))
+            points = []
+    return [*out, " ".join(points)] if points else out

@@ -1,0 +1,188 @@
+"""Array bytes: appended beside the records, equal ones once, each 64-byte aligned so that they can be mapped."""
+
+from __future__ import annotations
+
+import io
+import mmap
+import os
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import xxhash
+
+from clew.store.files import open_regular, read_exactly, write_all
+from clew.store.format import BLOB_ALIGNMENT, INLINE_LIMIT, NO_ID
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_REMEMBERED: Final = 65_536  # blobs that a later equal one is recognised against; about 10 MB
+_PIECE: Final = 256 << 10  # fits into the second level cache of any processor
+_GLANCE: Final = 4096
+_MAP_FROM: Final = 1 << 20  # smaller blobs are read: as fast, and no limit on how many can be held
+# Before 3.13 each of Python's mappings holds a file descriptor, of which the user's program needs some too.
+_MOST_MAPPINGS: Final = 16_384 if sys.version_info >= (3, 13) else 64
+_mappings: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+
+
+class Part(NamedTuple):
+    """Where a buffer of a value is: inline, or at an offset of the blob file."""
+
+    offset: int
+    length: int
+    inline: bytes | None = None
+    digest: bytes | None = None  # xxh3-128, of blobs only: inline bytes are under the batch's checksum
+
+
+class _Key(NamedTuple):
+    """What a blob is recognised by."""
+
+    digest: bytes
+    length: int
+    glance: int
+
+
+class BlobWriter:
+    """The blob file of one shard. What is put since `mark` can be taken back as one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.length = 0
+        self._file: io.RawIOBase | None = None
+        self._known: dict[_Key, int] = {}  # offsets, oldest first
+        self._glances: set[int] = set()  # of the large ones among them
+        self._mark = 0
+        self._since_mark: list[_Key] = []
+
+    def put(self, buffer: Any) -> Part:
+        """Keep the bytes of `buffer`, which is neither copied nor changed."""
+        view = _flat(buffer)
+        if len(view) <= INLINE_LIMIT:
+            return Part(NO_ID, len(view), bytes(view))
+        glance = _glance(view)
+        if glance and glance not in self._glances:
+            offset, digest = self._append_hashing(view)  # surely new
+        else:
+            digest = xxhash.xxh3_128_digest(view)
+            known = self._known.get(_Key(digest, len(view), glance))
+            if known is not None:
+                return Part(known, len(view), None, digest)
+            offset = self._append(view)
+        self._remember(_Key(digest, len(view), glance), offset)
+        return Part(offset, len(view), None, digest)
+
+    def mark(self) -> None:
+        """What was put up to now stays."""
+        self._mark = self.length
+        self._since_mark.clear()
+
+    def rollback(self) -> None:
+        """Forget what was put since `mark`; OSError if the file cannot be cut back."""
+        for key in self._since_mark:
+            self._forget(key)
+        self._since_mark.clear()
+        self.length = self._mark
+        if self._file is not None:
+            self._file.truncate(self._mark)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def _append(self, view: memoryview) -> int:
+        file, offset = self._seek()
+        write_all(file, view)
+        self.length = offset + len(view)
+        return offset
+
+    def _append_hashing(self, view: memoryview) -> tuple[int, bytes]:
+        """Hash and write piece by piece: what the hash has just read, the write finds in the processor's cache."""
+        file, offset = self._seek()
+        hasher = xxhash.xxh3_128()
+        for start in range(0, len(view), _PIECE):
+            piece = view[start : start + _PIECE]
+            hasher.update(piece)
+            write_all(file, piece)
+        self.length = offset + len(view)
+        return offset, hasher.digest()
+
+    def _seek(self) -> tuple[io.RawIOBase, int]:
+        if self._file is None:
+            self._file = io.FileIO(self.path, "x")
+        offset = -(-self.length // BLOB_ALIGNMENT) * BLOB_ALIGNMENT
+        self._file.seek(offset)  # the step over the padding leaves zeros
+        return self._file, offset
+
+    def _remember(self, key: _Key, offset: int) -> None:
+        if len(self._known) >= _REMEMBERED:
+            self._forget(next(iter(self._known)))
+        self._known[key] = offset
+        self._glances.add(key.glance)
+        self._since_mark.append(key)
+
+    def _forget(self, key: _Key) -> None:
+        self._known.pop(key, None)
+        self._glances.discard(key.glance)
+
+
+def cost(buffer: Any) -> int:
+    """How many bytes `put` adds to the file at most."""
+    size = memoryview(buffer).nbytes
+    return 0 if size <= INLINE_LIMIT else size + BLOB_ALIGNMENT
+
+
+def _glance(view: memoryview) -> int:
+    """A hash of three small pieces of a large blob: if it is new, so is the blob, and no second pass is needed."""
+    if len(view) <= _PIECE:
+        return 0
+    middle = len(view) // 2
+    seen = b"".join((view[:_GLANCE], view[middle : middle + _GLANCE], view[-_GLANCE:]))
+    return xxhash.xxh3_64_intdigest(seen, seed=len(view)) or 1
+
+
+def _flat(buffer: Any) -> memoryview:
+    """`buffer` as bytes, in C order, without a copy where its memory is in one piece."""
+    view = memoryview(buffer)
+    if not view.c_contiguous:
+        return memoryview(view.tobytes())
+    return view.cast("B") if view.nbytes else memoryview(b"")
+
+
+class DamagedBlobError(Exception):
+    """The bytes of a blob are missing, or not those that were written."""
+
+
+def read_blob(path: Path, part: Part) -> memoryview:
+    """The bytes of `part`: writable, private to the caller, and exactly those written; DamagedBlobError otherwise."""
+    try:
+        with open_regular(path) as file:
+            if part.offset < 0 or part.length < 0 or part.offset + part.length > os.fstat(file.fileno()).st_size:
+                raise DamagedBlobError(f"{path.name} ends before byte {part.offset + part.length}")
+            view = _load(file, part)
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        raise DamagedBlobError(
+            f"{path.name} is missing" if missing else f"{path.name} cannot be read: {error}"
+        ) from error
+    if len(view) != part.length or xxhash.xxh3_128_digest(view) != part.digest:
+        raise DamagedBlobError(f"the bytes at {part.offset} of {path.name} are not those that were written")
+    return view
+
+
+def _load(file: io.FileIO, part: Part) -> memoryview:
+    if part.length >= _MAP_FROM and len(_mappings) < _MOST_MAPPINGS:
+        try:
+            return _map(file, part)
+        except OSError:
+            pass  # no room in the map table: reading does as well
+    return memoryview(read_exactly(file, part.offset, part.length))
+
+
+def _map(file: io.FileIO, part: Part) -> memoryview:
+    """A mapping of its own for every reader: what one writes into its array, no other sees."""
+    skip = part.offset % mmap.ALLOCATIONGRANULARITY
+    options: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+    mapped = mmap.mmap(file.fileno(), skip + part.length, access=mmap.ACCESS_COPY, offset=part.offset - skip, **options)
+    _mappings.add(mapped)
+    return memoryview(mapped)[skip:]

@@ -1,0 +1,188 @@
+"""Columns of a shard as numpy arrays, in one piece per batch, joined only when a whole column is asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, overload
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from clew.store.format import NO_STEP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Array = npt.NDArray[Any]
+_FEW: Final = 8  # so many comparisons are faster than one look-up in a set
+
+
+class Piece(Protocol):
+    """The rows of one batch, or some of them."""
+
+    def __len__(self) -> int: ...
+    def column(self, name: str) -> Array: ...
+
+
+class StructPiece:
+    """All rows of one batch: numbers straight from the file's memory."""
+
+    __slots__ = ("_columns", "_struct")
+
+    def __init__(self, struct: pa.StructArray) -> None:
+        self._struct = struct
+        self._columns: dict[str, Array] = {}
+
+    def __len__(self) -> int:
+        return len(self._struct)
+
+    def column(self, name: str) -> Array:
+        found = self._columns.get(name)
+        if found is None:
+            found = self._columns[name] = to_numpy(self._struct.field(name))
+        return found
+
+
+class PickedPiece:
+    """Some rows of a piece, gathered column by column as they are asked for."""
+
+    __slots__ = ("_piece", "_rows")
+
+    def __init__(self, piece: Piece, rows: Array) -> None:
+        self._piece = piece
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def column(self, name: str) -> Array:
+        return self._piece.column(name)[self._rows]
+
+
+def to_numpy(array: pa.Array) -> Array:
+    """Numbers without a copy (a null integer as NO_STEP); texts as an array of `str` and None."""
+    if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
+        texts = np.empty(len(array), object)
+        texts[:] = array.to_pylist()
+        return texts
+    if array.null_count:
+        array = array.fill_null(NO_STEP)
+    numbers: Array = array.to_numpy(zero_copy_only=True)
+    return numbers
+
+
+class _Column:
+    """An attribute that is the column of its own name."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, table: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, table: Columns, owner: type) -> Array: ...
+    def __get__(self, table: Columns | None, owner: type) -> Self | Array:
+        return self if table is None else table.column(self._name)
+
+
+class Columns:
+    """Rows of one kind, in the order they were written. Does not change: a refresh makes a new one."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self.pieces = list(pieces)
+        self._joined: dict[str, Array] = {}
+        self._ends = np.cumsum([0, *map(len, self.pieces)])
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def column(self, name: str) -> Array:
+        """The whole column `name`, joined at the first time of asking. Not to be written to."""
+        found = self._joined.get(name)
+        if found is None:
+            found = self._joined[name] = self._join(name)
+        return found
+
+    def take(self, rows: Array) -> Self:
+        """The rows of these numbers, which must ascend; each column is gathered when asked for."""
+        rows = np.asarray(rows, np.int64)
+        cuts = np.searchsorted(rows, self._ends)
+        spans = zip(self.pieces, self._ends[:-1], cuts[:-1], cuts[1:], strict=True)
+        return type(self)([PickedPiece(piece, rows[a:b] - start) for piece, start, a, b in spans if a < b])
+
+    def _join(self, name: str) -> Array:
+        if len(self.pieces) == 1:
+            return self.pieces[0].column(name)
+        if not self.pieces:
+            return np.empty(0, self._empty_dtype(name))
+        return np.concatenate([piece.column(name) for piece in self.pieces])
+
+    def _empty_dtype(self, name: str) -> Any:
+        return _EMPTY_DTYPES.get(name, np.int64)
+
+
+class Changes(Columns):
+    """`kind` is a records.Kind; `number` holds for numbers; `value` is a value id or -1."""
+
+    call = _Column()
+    site = _Column()
+    time = _Column()
+    kind = _Column()
+    number = _Column()
+    value = _Column()
+
+    def rows_of(self, sites: Iterable[int]) -> Array:
+        """The numbers of the rows at any of these sites, ascending."""
+        wanted = np.fromiter(sites, np.int64)
+        found = [np.flatnonzero(_among(piece.column("site"), wanted)) for piece in self.pieces]
+        shifted = [rows + start for rows, start in zip(found, self._ends, strict=False) if len(rows)]
+        return np.concatenate(shifted) if shifted else np.empty(0, np.int64)
+
+    def at(self, sites: Iterable[int]) -> Self:
+        """The changes at any of these sites."""
+        return self.take(self.rows_of(sites))
+
+
+def _among(column: Array, wanted: Array) -> Array:
+    if len(wanted) > _FEW:
+        return np.isin(column, wanted)
+    mask = np.zeros(len(column), bool)
+    for one in wanted.tolist():
+        mask |= column == one
+    return mask
+
+
+class Starts(Columns):
+    """`parent` and `args` are ids or -1; `step` is NO_STEP where there was none; texts are `str` or None."""
+
+    call = _Column()
+    parent = _Column()
+    function = _Column()
+    time = _Column()
+    thread = _Column()
+    thread_name = _Column()
+    args = _Column()
+    step = _Column()
+    rank = _Column()
+    stage = _Column()
+
+
+class Ends(Columns):
+    """`error` is None for a call that returned; `result` is a value id or -1."""
+
+    call = _Column()
+    time = _Column()
+    error = _Column()
+    result = _Column()
+
+
+_EMPTY_DTYPES: Final[dict[str, Any]] = {
+    "site": np.int32,
+    "function": np.int32,
+    "rank": np.int32,
+    "kind": np.uint8,
+    "number": np.float64,
+    "thread_name": object,
+    "stage": object,
+    "error": object,
+}

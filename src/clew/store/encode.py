@@ -1,0 +1,178 @@
+"""A flush as an Arrow record batch. Columns of numbers go through without a copy."""
+
+from __future__ import annotations
+
+from functools import cache
+from json.encoder import encode_basestring_ascii
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from clew.records import Function, Kept, Note, Site, Summary, Value
+from clew.store.blobs import Part
+from clew.store.flush import CallEnd, CallStart, ChangeColumns, Flush
+from clew.store.format import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+# What stands in the checksum's place until the message is sealed; the writer checks that it sits where it must.
+UNSEALED = 0x_C1E3_5EA1_C1E3_5EA1
+
+Fields = dict[str, "Sequence[Any] | pa.Array"]  # one entry per field of a struct; none at all for no rows
+
+_SUMMARY_NUMBERS = ("min", "max", "mean", "std")
+_SUMMARY_COUNTS = ("length", "size", "nan", "inf")
+_SUMMARY_TEXTS = ("dtype", "device")
+
+
+def encode(flush: Flush, parts: Sequence[Sequence[Part]], blob_length: int) -> pa.RecordBatch:
+    """The batch of `flush`; `parts` says, for each of its values, where the bytes were put."""
+    columns = {
+        "time": pa.array([flush.time], pa.int64()),
+        "functions": _rows("functions", _attributes(flush.functions, Function.__slots__)),
+        "sites": _rows("sites", _attributes(flush.sites, Site.__slots__)),
+        "starts": _rows("starts", _turned(flush.starts, CallStart._fields)),
+        "ends": _rows("ends", _turned(flush.ends, CallEnd._fields)),
+        "changes": _rows("changes", _numbers(flush.changes)),
+        "values": _values(flush, parts),
+        "notes": _rows("notes", _attributes(flush.notes, Note.__slots__)),
+        "blobs": pa.array([blob_length], pa.int64()),
+        "checksum": pa.array([UNSEALED], pa.uint64()),
+    }
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema().names], schema=schema())
+
+
+def _rows(column: str, fields: Fields) -> pa.ListArray:
+    """The one row of `column`: a list of structs, from the columns of their fields."""
+    return _one_row(column, _struct(column, fields)) if fields else _no_rows(column)
+
+
+def _one_row(column: str, struct: pa.StructArray) -> pa.ListArray:
+    return pa.ListArray.from_arrays(pa.array([0, len(struct)], pa.int32()), struct, type=schema().field(column).type)
+
+
+@cache
+def _no_rows(column: str) -> pa.ListArray:
+    """Made once: most columns of most flushes are empty."""
+    return pa.array([[]], schema().field(column).type)
+
+
+@cache
+def _fields_of(column: str) -> tuple[pa.Field, ...]:
+    return tuple(schema().field(column).type.value_type)
+
+
+def _struct(column: str, fields: Fields) -> pa.StructArray:
+    wanted = _fields_of(column)
+    arrays = [_array(fields[field.name], field.type) for field in wanted]
+    return pa.StructArray.from_arrays(arrays, fields=list(wanted))
+
+
+def _array(items: Sequence[Any] | pa.Array, type: pa.DataType) -> pa.Array:
+    if isinstance(items, pa.Array):
+        return items
+    if items.count(None) == len(items):
+        return pa.nulls(len(items), type)
+    try:
+        return pa.array(items, type)
+    except UnicodeEncodeError:  # a lone surrogate, as in a file name that is not UTF-8
+        return pa.array([item if item is None else _encodable(item) for item in items], type)
+
+
+def _encodable(text: str) -> str:
+    """`text` with lone surrogates written as `\\udc80`, which inside JSON is exactly what they are."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _attributes(rows: Sequence[Any], names: Iterable[str]) -> Fields:
+    return {name: [getattr(row, name) for row in rows] for name in names} if rows else {}
+
+
+def _turned(rows: Sequence[tuple[Any, ...]], names: Iterable[str]) -> Fields:
+    return dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
+
+
+def _numbers(columns: ChangeColumns | None) -> Fields:
+    if columns is None or not len(columns):
+        return {}
+    return {field.name: _as_arrow(getattr(columns, field.name), field.type) for field in _fields_of("changes")}
+
+
+def _as_arrow(numbers: Any, type: pa.DataType) -> pa.Array:
+    return pa.array(np.ascontiguousarray(numbers, dtype=type.to_pandas_dtype()), type)
+
+
+def _values(flush: Flush, parts: Sequence[Sequence[Part]]) -> pa.ListArray:
+    lanes = []
+    if flush.values:
+        lanes.append(_struct("values", _value_fields(flush.values, parts)))
+    if flush.texts:
+        lanes.append(_struct("values", _text_fields(flush)))
+    if not lanes:
+        return _no_rows("values")
+    return _one_row("values", lanes[0] if len(lanes) == 1 else pa.concat_arrays(lanes))
+
+
+def _value_fields(rows: list[tuple[int, Value]], parts: Sequence[Sequence[Part]]) -> Fields:
+    values = [value for _, value in rows]
+    return {
+        "id": [id for id, _ in rows],
+        "type": [value.type for value in values],
+        "body": [value.body for value in values],
+        "kept": [int(value.kept) for value in values],
+        "why": [value.why for value in values],
+        "digest": [value.digest for value in values],
+        **_summary_fields([value.summary for value in values]),
+        "parts": _part_lists(parts),
+    }
+
+
+def _part_lists(parts: Sequence[Sequence[Part]]) -> pa.ListArray:
+    type = next(field.type for field in _fields_of("values") if field.name == "parts")
+    flat = [part for row in parts for part in row]
+    columns = zip(*flat, strict=True) if flat else [()] * len(Part._fields)
+    arrays = [_array(column, field.type) for column, field in zip(columns, type.value_type, strict=True)]
+    ends = np.cumsum([0, *map(len, parts)], dtype=np.int32)
+    return pa.ListArray.from_arrays(
+        pa.array(ends), pa.StructArray.from_arrays(arrays, fields=list(type.value_type)), type=type
+    )
+
+
+def _summary_fields(summaries: list[Summary]) -> Fields:
+    fields: Fields = {"shape": [s.shape for s in summaries]}
+    for name in _SUMMARY_TEXTS + _SUMMARY_COUNTS:
+        fields[name] = [getattr(s, name) for s in summaries]
+    for name in _SUMMARY_NUMBERS:
+        fields[name] = [_float(getattr(s, name)) for s in summaries]
+    return fields
+
+
+def _float(number: Any) -> float | None:
+    """Arrow refuses integers that a float cannot hold exactly; a summary may be rounded."""
+    if number is None or type(number) is float:
+        return number
+    try:
+        return float(number)
+    except OverflowError:
+        return float("inf") if number > 0 else float("-inf")
+
+
+def _text_fields(flush: Flush) -> Fields:
+    """Many texts at once. They carry no digest: the body says everything."""
+    if flush.text_ids is None or len(flush.text_ids) != len(flush.texts):
+        raise ValueError("a flush needs as many text_ids as texts")
+    count = len(flush.texts)
+    given: Fields = {
+        "id": _as_arrow(flush.text_ids, pa.int64()),
+        "type": pa.repeat(pa.scalar("str"), count),
+        "body": list(map(encode_basestring_ascii, flush.texts)),
+        "kept": pa.array(np.full(count, int(Kept.FULL), np.uint8)),
+        "why": pa.repeat(pa.scalar(""), count),
+        "digest": pa.repeat(pa.scalar(b""), count),
+        "length": list(map(len, flush.texts)),
+        "parts": _part_lists([()] * count),
+    }
+    return {field.name: given.get(field.name, pa.nulls(count, field.type)) for field in _fields_of("values")}

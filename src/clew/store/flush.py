@@ -1,0 +1,72 @@
+"""What the recorder hands to the store: everything that came in since the last time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from clew.store.format import NO_ID
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from clew.records import Function, Note, Site, Value
+
+
+class CallStart(NamedTuple):
+    """A call began. A tuple, because a million of them are turned into columns by one `zip`."""
+
+    call: int
+    parent: int  # NO_ID at the root
+    function: int
+    time: int  # ns since 1970, UTC, as all times here
+    thread: int
+    thread_name: str
+    args: int = NO_ID  # value id
+    step: int | None = None
+    rank: int = 0
+    stage: str | None = None
+
+
+class CallEnd(NamedTuple):
+    """A call returned, or raised `error`."""
+
+    call: int
+    time: int
+    error: str | None = None
+    result: int = NO_ID  # value id
+
+
+@dataclass(slots=True)
+class ChangeColumns:
+    """Many changes, as columns of equal length. `kind` is a records.Kind; `value` a value id or NO_ID."""
+
+    call: npt.NDArray[np.int64]
+    site: npt.NDArray[np.int32]
+    time: npt.NDArray[np.int64]
+    kind: npt.NDArray[np.uint8]
+    number: npt.NDArray[np.float64]
+    value: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.call)
+
+
+@dataclass(slots=True)
+class Flush:
+    """One batch. Whatever a row points to (a function, a site, a value) is in this batch or an earlier one.
+
+    `text_ids` and `texts` are a fast lane for many short texts: each becomes a value of type "str", kept in full.
+    """
+
+    time: int
+    functions: list[Function] = field(default_factory=list)
+    sites: list[Site] = field(default_factory=list)
+    starts: list[CallStart] = field(default_factory=list)
+    ends: list[CallEnd] = field(default_factory=list)
+    changes: ChangeColumns | None = None
+    values: list[tuple[int, Value]] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    text_ids: npt.NDArray[np.int64] | None = None
+    texts: list[str] = field(default_factory=list)

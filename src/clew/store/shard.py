@@ -1,0 +1,182 @@
+"""ShardReader: one process' records, as far as they are whole, also while that process is writing."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import time
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import numpy as np
+
+from clew.records import Function, Note, Site, Value
+from clew.store.columns import Array, Changes, Columns, Ends, Starts, StructPiece
+from clew.store.files import size_of
+from clew.store.folder import host_slug
+from clew.store.format import BLOBS_NAME, RECORDS_NAME
+from clew.store.stream import Batch, RecordStream
+from clew.store.valuetable import ValueTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+_NAME: Final = re.compile(r"(?P<host>.+)-r(?P<rank>-?\d{1,9})-(?P<pid>\d{1,9})-(?P<n>\d+)", re.ASCII)
+_FRESH_SECONDS: Final = 60  # a file of another machine, changed this recently, may still be written to
+_TABLES: Final[dict[type[Columns], str]] = {Changes: "changes", Starts: "starts", Ends: "ends"}
+_UNKNOWN: Final = "<unknown>"
+_Table = TypeVar("_Table", bound=Columns)
+
+
+class ShardReader:
+    """What a shard holds. `refresh` picks up what was written since; columns asked for before stay as they were.
+
+    Every site a change names and every function a site or a call names is there; one whose definition was lost to
+    damage has the name "<unknown>". A change may name a call whose start was lost.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.name = folder.name
+        match = _NAME.fullmatch(folder.name)
+        self.host = match["host"] if match else ""
+        self.rank = int(match["rank"]) if match else 0
+        self.pid = int(match["pid"]) if match else 0
+        self.functions: dict[int, Function] = {}
+        self.sites: dict[int, Site] = {}
+        self.notes: list[Note] = []
+        self.batches = 0
+        self._pieces: dict[type[Columns], list[StructPiece]] = {kind: [] for kind in _TABLES}
+        self._tables: dict[type[Columns], Columns] = {}
+        self._stream = RecordStream(folder / RECORDS_NAME)
+        self._blob_damage: dict[str, None] = {}  # in order, each once
+        self._blob_length = 0
+        self._values = ValueTable(folder / BLOBS_NAME, self._blob_damage.setdefault)
+        self.refresh()
+
+    @property
+    def changes(self) -> Changes:
+        return self._table(Changes)
+
+    @property
+    def starts(self) -> Starts:
+        return self._table(Starts)
+
+    @property
+    def ends(self) -> Ends:
+        return self._table(Ends)
+
+    def value(self, id: int) -> Value:
+        """The written form of a value; one that was lost or damaged says so in `why`."""
+        return self._values.one(id)
+
+    def values(self, ids: Iterable[int]) -> list[Value]:
+        """Many at once, in the order of `ids`; several times faster than one by one."""
+        return self._values.many(ids)
+
+    def verify(self) -> None:
+        """Read every blob; `problems` then tells of each that is damaged."""
+        self._values.check_blobs()
+
+    @property
+    def closed(self) -> bool:
+        """True if the writer said it was done: nothing is missing at the end."""
+        return self._stream.closed
+
+    @property
+    def problems(self) -> list[str]:
+        """What is damaged or missing, for people."""
+        tail = [self._stream.tail] if self._stream.tail and not self.may_be_written() else []
+        found = [*self._stream.damage, *tail, *self._missing_blobs(), *self._blob_damage]
+        return [f"shard {self.name}: {text}" for text in found]
+
+    def may_be_written(self) -> bool:
+        """True if the process that writes this shard is alive, as far as can be seen from here."""
+        if self.closed or not self.host:
+            return False
+        if self.host != host_slug(socket.gethostname()) or os.name == "nt":  # os.kill(pid, 0) is no question there
+            return self._is_fresh()
+        try:
+            os.kill(self.pid, 0)
+        except PermissionError:
+            return True
+        except OSError:
+            return False
+        return self.pid > 0
+
+    def refresh(self) -> bool:
+        """Pick up what was written since; True if anything was."""
+        was_closed = self.closed
+        new = self._stream.read_new()
+        if new:
+            read_before = {kind: len(pieces) for kind, pieces in self._pieces.items()}
+            for batch in new:
+                self._add(batch)
+            self._tables.clear()
+            self._name_the_unknown(read_before)
+        return bool(new) or self.closed != was_closed
+
+    def _table(self, kind: type[_Table]) -> _Table:
+        table = self._tables.get(kind)
+        if table is None:
+            table = self._tables[kind] = kind(self._pieces[kind])
+        assert isinstance(table, kind)
+        return table
+
+    def _add(self, batch: Batch) -> None:
+        self.batches += 1
+        self._blob_length = max(self._blob_length, batch.blob_length)
+        self.functions.update((row["id"], Function(**row)) for row in _dicts(batch, "functions", Function))
+        self.sites.update((row["id"], Site(**row)) for row in _dicts(batch, "sites", Site))
+        self.notes.extend(Note(**row) for row in _dicts(batch, "notes", Note))
+        for kind, name in _TABLES.items():
+            if name in batch.tables:
+                self._pieces[kind].append(StructPiece(batch.tables[name]))
+        if "values" in batch.tables:
+            self._values.add(batch.tables["values"])
+
+    def _name_the_unknown(self, read_before: dict[type[Columns], int]) -> None:
+        """Give a name to what the new rows point to and damage took away."""
+        for id in _not_in(
+            self.sites, [piece.column("site") for piece in self._pieces[Changes][read_before[Changes] :]]
+        ):
+            self.sites[id] = Site(id, -1, _UNKNOWN, 0)
+        called = [piece.column("function") for piece in self._pieces[Starts][read_before[Starts] :]]
+        of_sites = np.array([site.function for site in self.sites.values()], np.int32)
+        for id in _not_in(self.functions, [*called, of_sites]):
+            self.functions[id] = Function(id, _UNKNOWN, _UNKNOWN, _UNKNOWN, 0)
+
+    def _missing_blobs(self) -> list[str]:
+        if not self._blob_length:
+            return []
+        size = size_of(self.folder / BLOBS_NAME)
+        if size is None:
+            return [f"{BLOBS_NAME} is missing: large arrays have no content"]
+        missing = self._blob_length - size
+        return [f"{BLOBS_NAME} is {missing:,} bytes short: some arrays have no content"] if missing > 0 else []
+
+    def _is_fresh(self) -> bool:
+        try:
+            return time.time() - (self.folder / RECORDS_NAME).lstat().st_mtime < _FRESH_SECONDS
+        except OSError:
+            return False
+
+
+def _dicts(batch: Batch, table: str, record: Any) -> list[dict[str, Any]]:
+    """The rows of a table as dicts with the fields of `record`; fields of a later version are left out."""
+    rows = batch.tables.get(table)
+    if rows is None:
+        return []
+    fields = [rows.field(name).to_pylist() for name in record.__slots__]
+    return [dict(zip(record.__slots__, row, strict=True)) for row in zip(*fields, strict=True)]
+
+
+def _not_in(known: dict[int, Any], columns: list[Array]) -> list[int]:
+    """Ids in `columns` that are not known. Ids count from 0, so that their range mostly settles it."""
+    dense = all(id in known for id in range(len(known)))
+    doubtful = [c for c in columns if len(c) and not (dense and c.min() >= 0 and c.max() < len(known))]
+    if not doubtful:
+        return []
+    return [id for id in np.unique(np.concatenate(doubtful)).tolist() if id not in known]

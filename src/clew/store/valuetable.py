@@ -1,0 +1,159 @@
+"""The value table of a shard: where each value is, and its written form."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from clew.records import Kept, Summary, Value
+from clew.store.blobs import DamagedBlobError, Part, read_blob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from clew.store.columns import Array
+
+_SUMMARY_FIELDS = ("shape", "dtype", "device", "length", "size", "min", "max", "mean", "std", "nan", "inf")
+_VALUE_FIELDS = ("type", "body", "kept", "why", "digest", *_SUMMARY_FIELDS, "parts")
+
+
+class _Segment(NamedTuple):
+    """Ids in ascending order and the rows they are at; of equal ids the later row comes last."""
+
+    ids: Array
+    rows: Array
+
+
+class ValueTable:
+    """Finds values by id. The index is made when first asked for, and grows with the table at little cost."""
+
+    def __init__(self, blobs: Path, say: Callable[[str], None]) -> None:
+        self._blobs = blobs
+        self._say = say
+        self._batches: list[pa.StructArray] = []
+        self._starts: list[int] = []  # the first row of each batch
+        self._count = 0
+        self._new: list[Array] = []  # ids not yet in a segment
+        self._segments: list[_Segment] = []  # oldest first, each more than twice as long as the next
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, batch: pa.StructArray) -> None:
+        self._batches.append(batch)
+        self._starts.append(self._count)
+        self._new.append(batch.field("id").to_numpy(zero_copy_only=True))
+        self._count += len(batch)
+
+    def one(self, id: int) -> Value:
+        """The value of this id. One that is not there says so."""
+        row = int(self._locate(np.array([id], np.int64))[0])
+        if row < 0:
+            return _lost()
+        batch = bisect_right(self._starts, row) - 1
+        return next(self._read(self._batches[batch].slice(row - self._starts[batch], 1)))
+
+    def many(self, ids: Iterable[int]) -> list[Value]:
+        """The values of these ids, in their order."""
+        wanted = np.fromiter(ids, np.int64)
+        rows = self._locate(wanted)
+        found = [_lost() for _ in range(len(wanted))]
+        starts = np.array(self._starts, np.int64)
+        there = np.flatnonzero(rows >= 0)
+        batches = np.searchsorted(starts, rows[there], side="right") - 1
+        for number in np.unique(batches).tolist():
+            places = there[batches == number]
+            batch = self._batches[number].take(pa.array(rows[places] - starts[number]))
+            for place, value in zip(places.tolist(), self._read(batch), strict=True):
+                found[place] = value
+        return found
+
+    def check_blobs(self) -> None:
+        """Read every blob once and say which are damaged."""
+        seen: set[tuple[int, int]] = set()
+        for batch in self._batches:
+            for fields in batch.field("parts").flatten().to_pylist():
+                part = Part(**fields)
+                if part.inline is None and (part.offset, part.length) not in seen:
+                    seen.add((part.offset, part.length))
+                    self._bytes_of(part)
+
+    def _locate(self, wanted: Array) -> Array:
+        """The row of each id; -1 where there is none."""
+        self._index_new()
+        rows = np.full(len(wanted), -1, np.int64)
+        for ids, places in self._segments:  # oldest first, so that later rows win
+            at = np.searchsorted(ids, wanted, side="right") - 1
+            hit = (at >= 0) & (ids[at] == wanted)
+            rows[hit] = places[at[hit]]
+        return rows
+
+    def _index_new(self) -> None:
+        if not self._new:
+            return
+        ids = np.concatenate(self._new)
+        self._new = []
+        if not len(ids):
+            return
+        self._segments.append(_sorted(ids, np.arange(self._count - len(ids), self._count)))
+        while len(self._segments) > 1 and len(self._segments[-2].ids) <= 2 * len(self._segments[-1].ids):
+            later, earlier = self._segments.pop(), self._segments.pop()
+            self._segments.append(_sorted(*map(np.concatenate, zip(earlier, later, strict=True))))
+
+    def _read(self, batch: pa.StructArray) -> Iterator[Value]:
+        columns = {name: _listed(batch, name) for name in _VALUE_FIELDS}
+        summaries = zip(*(columns[name] for name in _SUMMARY_FIELDS), strict=False)
+        own = zip(*(columns[name] for name in ("type", "body", "kept", "why", "digest", "parts")), strict=False)
+        for (type, body, kept, why, digest, parts), (shape, *rest) in zip(own, summaries, strict=False):
+            summary = Summary(None if shape is None else tuple(shape), *rest)
+            yield self._value(Value(type, body, [], kept, why, summary, digest), parts or ())
+
+    def _value(self, value: Value, parts: Iterable[dict[str, Any]]) -> Value:
+        try:
+            value.kept = Kept(value.kept)
+            value.parts = [self._bytes_of(Part(**fields)) for fields in parts]
+        except ValueError:
+            return _without_content(value, f"kept as {value.kept}, which this version of clew does not know")
+        if None in value.parts:
+            return _without_content(value, "damaged on disk: its bytes are missing or not those that were written")
+        return value
+
+    def _bytes_of(self, part: Part) -> memoryview | None:
+        if part.inline is not None:
+            return memoryview(bytearray(part.inline))
+        try:
+            return read_blob(self._blobs, part)
+        except DamagedBlobError as damage:
+            self._say(f"{damage}; the values that need them are given without")
+            return None
+
+
+def _sorted(ids: Array, rows: Array) -> _Segment:
+    order = np.argsort(ids, kind="stable")  # nearly linear: ids mostly ascend already
+    return _Segment(ids[order], rows[order])
+
+
+def _listed(batch: pa.StructArray, name: str) -> Iterable[Any]:
+    """The Python values of one field; a field that an older file lacks is null."""
+    if batch.type.get_field_index(name) < 0:
+        return repeat(None, len(batch))
+    field = batch.field(name)
+    if field.null_count == len(field):
+        return repeat(None, len(batch))
+    items: list[Any] = field.to_pylist()
+    return items
+
+
+def _lost() -> Value:
+    return Value("unknown", None, kept=Kept.OPAQUE, why="lost: the batch that held it is damaged or missing")
+
+
+def _without_content(value: Value, why: str) -> Value:
+    value.body, value.parts, value.why = None, [], why
+    value.kept = Kept.OPAQUE if value.summary.shape is None else Kept.SUMMARY
+    return value

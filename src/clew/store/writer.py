@@ -1,0 +1,156 @@
+"""ShardWriter: the records of one process, given to the operating system one flush at a time."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from clew.records import Kept, Note, Value
+from clew.store.blobs import BlobWriter, Part, cost
+from clew.store.encode import UNSEALED, encode
+from clew.store.files import write_all
+from clew.store.folder import host_slug
+from clew.store.format import BLOBS_NAME, END_OF_STREAM, FORMAT, RECORDS_NAME, SHARDS_NAME, schema
+from clew.store.framing import header, seal_batch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clew.store.flush import Flush
+
+_BLOB_SHARE: Final = 0.9  # of the disk budget; the rest is for records, which say what was left out
+
+
+class ShardWriter:
+    """Writes a new shard of `run_folder`. Not for two threads at once, and not for a forked child.
+
+    When `write` returns, the flush is with the operating system: `kill -9` does not take it back. When it raises
+    OSError, nothing of that flush is in the file; the same flush may be given again later.
+    `disk` bounds the bytes of this shard: arrays that go beyond 90 % of it are kept as summaries that say so, and
+    `write` raises OSError (EDQUOT) when the records themselves would.
+    """
+
+    def __init__(self, run_folder: Path, *, host: str, rank: int, pid: int, disk: int | None = None) -> None:
+        self.folder = _new_shard_folder(run_folder, host, rank, pid)
+        self.dropped = 0  # values whose bytes the disk budget did not allow
+        self._disk = disk
+        self._owner = os.getpid()
+        self._records: io.RawIOBase = io.FileIO(self.folder / RECORDS_NAME, "x")
+        self._inode = os.fstat(self._records.fileno()).st_ino
+        self._length = 0
+        self._blobs = BlobWriter(self.folder / BLOBS_NAME)
+        self._append(header(schema(), {"clew.format": str(FORMAT)}))
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes of this shard on disk."""
+        return self._length + self._blobs.length
+
+    def write(self, flush: Flush) -> None:
+        """Append one batch, its blobs first."""
+        self._require_usable()
+        try:
+            flush, parts, dropped = self._put_blobs(flush)
+            message = encode(flush, parts, self._blobs.length).serialize()
+            if self._disk is not None and self.bytes_written + message.size > self._disk:
+                raise OSError(errno.EDQUOT, f"the run's disk budget of {self._disk:,} bytes is used up")
+            self._append(seal_batch(message, self._length, UNSEALED))
+        except BaseException:
+            self._take_back_blobs()
+            raise
+        self._blobs.mark()
+        self.dropped += dropped
+
+    def sync(self) -> None:
+        """Nothing is held back in Python, so there is nothing to push; OSError if the files are no longer there."""
+        self._require_usable()
+
+    def close(self) -> None:
+        """Mark the stream as complete. A forked child only lets go of its copies of the files."""
+        if self._records.closed:
+            return
+        try:
+            if os.getpid() == self._owner:
+                self._append(END_OF_STREAM)
+        finally:
+            self._records.close()
+            self._blobs.close()
+
+    def _require_usable(self) -> None:
+        if self._records.closed:
+            raise OSError(errno.EBADF, "this shard is closed", str(self.folder))
+        if os.getpid() != self._owner:
+            raise OSError(errno.EBADF, f"this shard belongs to process {self._owner}", str(self.folder))
+        # Writing to a deleted file succeeds and keeps nothing: the only sign is that the name is gone.
+        if os.stat(self.folder / RECORDS_NAME).st_ino != self._inode:
+            raise FileNotFoundError(errno.ENOENT, "this shard was replaced", str(self.folder))
+
+    def _append(self, data: bytes | memoryview) -> None:
+        """All of `data` or none: nothing may ever follow half a batch."""
+        try:
+            write_all(self._records, data)
+        except BaseException:
+            self._cut_back()
+            raise
+        self._length += len(data)
+
+    def _cut_back(self) -> None:
+        try:
+            self._records.truncate(self._length)
+            self._records.seek(self._length)
+        except OSError:
+            self._records.close()  # for good; readers step over the half batch
+
+    def _take_back_blobs(self) -> None:
+        try:
+            self._blobs.rollback()
+        except OSError:
+            pass  # bytes that nothing points to do no harm
+
+    def _put_blobs(self, flush: Flush) -> tuple[Flush, list[list[Part]], int]:
+        """Write the parts of all values; where the budget does not allow it, the value becomes a summary."""
+        parts: list[list[Part]] = []
+        values: list[tuple[int, Value]] = []
+        dropped = 0
+        for id, value in flush.values:
+            if not self._affordable(value):
+                value = self._without_bytes(value)
+                dropped += 1
+            values.append((id, value))
+            parts.append([self._blobs.put(part) for part in value.parts])
+        if not dropped:
+            return flush, parts, 0
+        # said with the first one, not at the end: a killed process has no end
+        notes = flush.notes if self.dropped else [*flush.notes, self._budget_note()]
+        return replace(flush, values=values, notes=notes), parts, dropped
+
+    def _affordable(self, value: Value) -> bool:
+        if self._disk is None or not value.parts:
+            return True
+        return self._blobs.length + sum(map(cost, value.parts)) <= self._disk * _BLOB_SHARE
+
+    def _without_bytes(self, value: Value) -> Value:
+        why = f"the run's disk budget of {self._disk:,} bytes is used up"
+        return replace(value, body=None, parts=[], kept=max(value.kept, Kept.SUMMARY), why=why)
+
+    def _budget_note(self) -> Note:
+        text = f"arrays from here on are kept as summaries: the run's disk budget of {self._disk:,} bytes is used up"
+        return Note("dropped", "arrays", text)
+
+
+def _new_shard_folder(run_folder: Path, host: str, rank: int, pid: int) -> Path:
+    """A folder nobody else has: a process id may come again, in another container or after a restart."""
+    shards = run_folder / SHARDS_NAME
+    shards.mkdir(exist_ok=True)
+    stem = f"{host_slug(host)}-r{int(rank)}-{int(pid)}"
+    for n in range(1_000_000):
+        try:
+            folder = shards / f"{stem}-{n}"
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        return folder
+    raise OSError(errno.EEXIST, "no free name for a shard", str(shards / stem))

@@ -1,0 +1,21 @@
+"""How a value is compared, copied, summarised, written and read back. No user code ever runs here.
+
+`capture` looks at a value; `Capture.unchanged` tells quickly whether it is still the same; `decode` reads it back.
+"""
+
+from __future__ import annotations
+
+from clew.records import Summary, Value
+from clew.values.capture import Capture, capture, same_scalar
+from clew.values.codec import decode
+from clew.values.jsontext import SCALARS
+from clew.values.keep import AUTO, Keep, parse_keep
+
+__all__ = ["AUTO", "SCALARS", "Capture", "Keep", "capture", "decode", "parse_keep", "same_scalar", "summary_of"]
+
+
+def summary_of(value: Value) -> Summary:
+    """The summary, with the statistics that were left to the reader computed from the bytes."""
+    from clew.values.stats import filled
+
+    return filled(value)

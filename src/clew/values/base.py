@@ -1,0 +1,205 @@
+"""What an adapter gives the walker, and the registry that finds the adapter of a type.
+
+To add a kind of value: one file with `claim(cls) -> Handler | None` and a table `READERS`, and one line in `LIBRARIES`
+(other packages: an entry point in the group "clew.values", named like the library). An adapter is loaded only when its library is
+already loaded by the user's program.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Final, NamedTuple, Protocol
+
+from clew import trouble
+from clew.records import Kept, Summary
+from clew.values.jsontext import SCALARS, token_of_scalar
+
+# Shapes of a node: how its children stand in it.
+LEAF: Final = 0
+SEQUENCE: Final = 1
+MAPPING: Final = 2
+BAG: Final = 3  # a set: its digest does not depend on the order
+
+Check = Callable[[Any, Any], bool]
+
+
+class Node:
+    """One value on the way: a container with a shallow copy of its references, an array, an object, something opaque."""
+
+    __slots__ = (
+        "aside", "content", "depth", "digest", "edge", "far", "form", "items", "kept", "key_types", "keys", "lit", "note", "number",
+        "objects", "order", "parent", "placed", "summary", "tag", "text", "tree", "type", "types", "why",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        type: str,
+        tag: str = "",
+        form: int = LEAF,
+        items: list[Any] | None = None,
+        keys: list[Any] | None = None,
+        note: dict[str, Any] | None = None,
+    ) -> None:
+        self.type = type
+        self.tag = tag  # "" for a plain list or dict, which need no words in JSON
+        self.form = form
+        self.items: list[Any] = [] if items is None else items
+        self.keys = keys
+        self.note = note  # JSON that belongs to the value: hashed and written
+        self.aside: dict[str, Any] | None = None  # JSON that is only written: where the bytes are
+        self.content = b""  # what the digest is made of, beside type, note and children
+        self.kept = Kept.FULL
+        self.why = ""
+        self.summary: Summary | None = None
+        self.far = False  # an object: what it holds is one object farther from the root
+        # the walker's own marks
+        self.digest: bytes | None = None
+        self.types: frozenset[int] | set[int] = frozenset()  # ids of the types of the items
+        self.key_types: frozenset[int] | set[int] = frozenset()
+        self.text: str | None = None  # the items' JSON, when that is all there is to say
+        self.tree: Any = None
+        self.parent: Node | None = None
+        self.placed = False
+        self.lit = False
+        self.edge = -1  # items written at each end if not all are; -1: all
+        self.number = -1
+        self.order = 0
+        self.depth = 0
+        self.objects = 0
+
+
+class Looking(Protocol):
+    """What an adapter may ask of the walker."""
+
+    lit: bool  # False: only the digest is wanted
+    objects: int  # how many plain objects lie between the root and this value
+
+    def room_for(self, size: int) -> str:
+        """"" if `size` more bytes may be kept (and takes them off the budget), else why not."""
+
+    def add_part(self, buffer: Any) -> int:
+        """Puts a buffer, which nobody else may change, beside the body; gives its place."""
+
+    def guard(self, check: Check, obj: Any, kept: Any) -> None:
+        """`check(obj, kept)` will say whether `obj` is still what it was."""
+
+    def watch(self, obj: Any, test: Callable[[Any], bool]) -> None:
+        """The same for a leaf that is judged by its content: as the root of the walk it is then not kept alive."""
+
+
+Look = Callable[[Any, Looking], Node]
+
+
+class Handler(NamedTuple):
+    """How values of one type are looked at: as an atom (immutable, one piece of JSON), or as a node."""
+
+    atom: Callable[[Any], Any] | None
+    look: Look | None
+
+
+LIBRARIES: Final[dict[str, str]] = {
+    "numpy": "clew.values.numpy",
+    "torch": "clew.values.torch",
+    "pandas": "clew.values.pandas",
+    "jax": "clew.values.arraylike",
+    "tensorflow": "clew.values.arraylike",
+    "cupy": "clew.values.arraylike",
+}
+
+_atoms: Final[dict[int, Callable[[Any], Any]]] = {id(cls): token_of_scalar for cls in SCALARS}
+_looks: Final[dict[int, Look]] = {}
+_alive: Final[dict[int, Any]] = {}  # weak references to the types behind the ids
+_loaded: Final[dict[str, Any]] = {}
+_entry_points: dict[str, Any] | None = None
+
+atom_of = _atoms.get  # by id(type(x))
+
+
+def register(cls: type, *, atom: Callable[[Any], Any] | None = None, look: Look | None = None) -> None:
+    """The handler of exactly this type. Types are kept by id, since hashing one may run a user's metaclass."""
+    key = id(cls)
+    _alive[key] = weakref.ref(cls, lambda _: _drop(key))
+    if atom is not None:
+        _atoms[key] = atom
+    elif look is not None:
+        _looks[key] = look
+
+
+def _drop(key: int) -> None:
+    for table in (_atoms, _looks, _alive):
+        table.pop(key, None)  # type: ignore[attr-defined]
+
+
+def look_of(cls: type) -> Look | None:
+    """The look of a type, found and remembered at its first value; None if it turns out to be an atom."""
+    key = id(cls)
+    look = _looks.get(key)
+    if look is not None:
+        return look
+    if key not in _atoms:
+        handler = _find(cls)
+        register(cls, atom=handler.atom, look=handler.look)
+    return _looks.get(key)
+
+
+def _find(cls: type) -> Handler:
+    for library in [*LIBRARIES, *_foreign()]:
+        if library in sys.modules:
+            handler = _claim(library, cls)
+            if handler is not None:
+                return handler
+    from clew.values import objects
+
+    return objects.claim(cls)
+
+
+def _claim(library: str, cls: type) -> Handler | None:
+    adapter = adapter_for(library)
+    if adapter is None:
+        return None
+    try:
+        handler: Handler | None = adapter.claim(cls)
+    except Exception as error:  # a half-imported library, a broken foreign adapter
+        trouble.report(f"values:claim:{library}", f"the value adapter for {library} failed; its values are plain objects", cause=error)
+        return None
+    return handler
+
+
+def adapter_for(library: str) -> Any | None:
+    """The adapter module of a library, imported once; None if it cannot be, which is said once."""
+    if library not in _loaded:
+        try:
+            target = LIBRARIES.get(library)
+            _loaded[library] = import_module(target) if target else _foreign()[library].load()
+        except Exception as error:
+            _loaded[library] = None
+            trouble.report(
+                f"values:load:{library}", f"the value adapter for {library} does not load; its values are plain objects", cause=error
+            )
+    return _loaded[library]
+
+
+def _foreign() -> dict[str, Any]:
+    """Adapters of other packages, by the name of the library they are for."""
+    global _entry_points
+    if _entry_points is None:
+        from importlib.metadata import entry_points
+
+        try:
+            _entry_points = {e.name: e for e in entry_points(group="clew.values") if e.name not in LIBRARIES}
+        except Exception as error:  # damaged metadata of any installed package
+            _entry_points = {}
+            trouble.report("values:entry-points", "the value adapters of other packages cannot be listed", cause=error)
+    return _entry_points
+
+
+def reader_of(tag: str) -> Callable[..., Any] | None:
+    """The function that reads a tag back: the part before the first dot names the library."""
+    library = tag.partition(".")[0]
+    if library not in LIBRARIES and library not in _foreign():
+        return None
+    adapter = adapter_for(library)
+    return None if adapter is None else adapter.READERS.get(tag)

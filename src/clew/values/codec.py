@@ -1,0 +1,313 @@
+"""Reading a body back (see tree.py for how it is written). No user code runs, no user class is imported."""
+
+from __future__ import annotations
+
+import array
+import json
+import types
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, Final
+
+from clew.records import Kept, NotKept, Object, Summary, Value
+from clew.values.base import reader_of
+from clew.values.jsontext import all_json, read_atom, types_in
+from clew.values.python import _FACTORIES, ATOM_READERS
+
+
+class _Later:
+    """Stands for a node that is still being read (something immutable that contains itself)."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class KeyObject(Object):
+    """An `Object` that was the key of a dict or the member of a set, and so can be one again."""
+
+    __slots__ = ("_hash",)
+
+    def __init__(self, type: str, attributes: dict[str, Any]) -> None:
+        super().__init__(type, attributes)
+        plain = [(k, v) for k, v in attributes.items() if isinstance(v, str | int | float | bool | None)]
+        self._hash = hash((type, frozenset(plain)))
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return self._hash
+
+
+class KeyNotKept(NotKept):
+    """A `NotKept` in the place of a key."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.kept))
+
+
+class Reader:
+    """Reads one body. Adapters get it to read what their values hold."""
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+        self.parts = value.parts
+        self._nodes: list[Any] = []
+        self._late = False
+
+    def read_all(self) -> Any:
+        assert self.value.body is not None
+        found = self.read(json.loads(self.value.body))
+        return self._settle(found) if self._late else found
+
+    def read(self, tree: Any, key: bool = False) -> Any:
+        cls = type(tree)
+        if cls is list:
+            return self._read_list(tree)
+        if cls is not dict:
+            return tree
+        tag = tree.get("$")
+        if tag is None:
+            return self._read_dict(tree)
+        if "is" in tree:
+            return self._read_atom(tag, tree)
+        if tag == "ref":
+            return self._read_ref(tree["to"])
+        if tag == "out":
+            return _absent(tree["type"], Kept.PART, tree["why"], key=key)
+        return self._read_node(tag, tree, key)
+
+    def _read_list(self, tree: list[Any]) -> list[Any]:
+        out: list[Any] = []
+        self._nodes.append(out)
+        if all_json(types_in(tree)):
+            out.extend(tree)
+        else:
+            out.extend(map(self.read, tree))
+        return out
+
+    def _read_dict(self, tree: dict[str, Any]) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        self._nodes.append(out)
+        for name, inside in tree.items():
+            out[name] = self.read(inside)
+        return out
+
+    def _read_atom(self, tag: str, tree: dict[str, Any]) -> Any:
+        given = tree["is"]
+        if tag == "long-bytes":
+            return bytes(self.parts[given])
+        if tag == "cut-text":
+            ends = [self.read(x) for x in given]
+            return NotKept("str", Kept.PART, tree["why"], Summary(length=tree["length"]), f"{ends[0]}…{ends[1]}")
+        if tag == "cut-bytes":
+            return NotKept("bytes", Kept.PART, tree["why"], Summary(length=tree["length"]), self.read(given))
+        found = ATOM_READERS.get(tag)
+        if found is not None:
+            return found(given)
+        library = reader_of(tag)
+        return read_atom(tag, given) if library is None else library(tree, self)
+
+    def _read_ref(self, number: int) -> Any:
+        found = self._nodes[number]
+        self._late |= type(found) is _Later
+        return found
+
+    def _read_node(self, tag: str, tree: dict[str, Any], key: bool) -> Any:
+        number = len(self._nodes)
+        self._nodes.append(_Later(number))
+        reader = _READERS.get(tag) or reader_of(tag)
+        if reader is None:
+            found: Any = _absent(tag, Kept.PART, f"no adapter for {tag!r} here", key=key)
+        elif tag in _READERS:
+            found = reader(tree, self, key)
+        else:
+            found = reader(tree, self)
+        self._nodes[number] = found
+        return found
+
+    def begin(self, container: Any) -> Any:
+        """Makes a container known before its content is read, so that the content may refer to it."""
+        for number in range(len(self._nodes) - 1, -1, -1):
+            if type(self._nodes[number]) is _Later:
+                self._nodes[number] = container
+                break
+        return container
+
+    # ---- immutable containers in a cycle
+
+    def _settle(self, found: Any) -> Any:
+        for node in self._nodes:
+            if type(node) in (list, deque):
+                for index, inside in enumerate(node):
+                    node[index] = self._settled(inside)
+            elif isinstance(node, dict | Object):
+                content = node.attributes if isinstance(node, Object) else node
+                for name, inside in content.items():
+                    content[name] = self._settled(inside)
+        return self._settled(found)
+
+    def _settled(self, inside: Any) -> Any:
+        if type(inside) is _Later:
+            return self._nodes[inside.number]
+        if type(inside) is tuple and any(type(x) is _Later or type(x) is tuple for x in inside):
+            return tuple(map(self._settled, inside))
+        return inside
+
+
+def _absent(type: str, kept: Kept, why: str, part: Any = None, *, key: bool = False, length: int | None = None) -> NotKept:
+    return (KeyNotKept if key else NotKept)(type, kept, why, Summary(length=length), part)
+
+
+# ---- one function for each tag of Python's own
+
+
+def _items(tree: dict[str, Any], reader: Reader, key: bool = False) -> Iterator[Any]:
+    return (reader.read(x, key) for x in tree["items"])
+
+
+def _pairs(tree: dict[str, Any], reader: Reader) -> list[tuple[Any, Any]]:
+    keys = [_hashable(reader.read(k, key=True)) for k in tree["keys"]]
+    return list(zip(keys, (reader.read(x) for x in tree["values"]), strict=True))
+
+
+def _hashable(key: Any) -> Hashable:
+    """What was a key may have been read back as something that cannot be one (a tensor without torch)."""
+    try:
+        hash(key)
+    except TypeError:
+        return KeyNotKept(type(key).__name__, Kept.FULL, "cannot be a key here", Summary(), key)
+    return key  # type: ignore[no-any-return]
+
+
+def _read_tuple(tree: dict[str, Any], reader: Reader, key: bool) -> Any:
+    return tuple(_items(tree, reader, key))
+
+
+def _read_set(tree: dict[str, Any], reader: Reader, key: bool) -> Any:
+    return reader.begin(set()) | {_hashable(x) for x in _items(tree, reader, key=True)}
+
+
+def _read_frozenset(tree: dict[str, Any], reader: Reader, key: bool) -> Any:
+    return frozenset(_hashable(x) for x in _items(tree, reader, key=True))
+
+
+def _read_deque(tree: dict[str, Any], reader: Reader, key: bool) -> Any:
+    out = reader.begin(deque(maxlen=tree["maxlen"]))
+    out.extend(_items(tree, reader))
+    return out
+
+
+def _read_slice(tree: dict[str, Any], reader: Reader, key: bool) -> Any:
+    return slice(*_items(tree, reader, key))
+
+
+def _read_proxy(tree: dict[str, Any], reader: Reader, key: bool) -> Any:
+    return types.MappingProxyType(next(_items(tree, reader)))
+
+
+def _read_mapping(make: Callable[[], Any]) -> Callable[[dict[str, Any], Reader, bool], Any]:
+    def read(tree: dict[str, Any], reader: Reader, key: bool) -> Any:
+        out = reader.begin(make())
+        for name, inside in _pairs(tree, reader):
+            dict.__setitem__(out, name, inside) if type(out) is not OrderedDict else out.__setitem__(name, inside)
+        return out
+
+    return read
+
+
+def _read_defaultdict(tree: dict[str, Any], reader: Reader, key: bool) -> Any:
+    out: Any = reader.begin(defaultdict(_FACTORIES.get(tree["factory"])))
+    for name, inside in _pairs(tree, reader):
+        out[name] = inside
+    return out
+
+
+def _read_namespace(tree: dict[str, Any], reader: Reader, key: bool) -> Any:
+    out = reader.begin(types.SimpleNamespace())
+    out.__dict__.update(_pairs(tree, reader))
+    return out
+
+
+def _read_object(tree: dict[str, Any], reader: Reader, key: bool) -> Any:
+    if key:
+        return KeyObject(tree["type"], _attributes(tree, reader, key))
+    out = reader.begin(Object(tree["type"], {}))
+    out.attributes.update(_attributes(tree, reader, key))
+    return out
+
+
+def _attributes(tree: dict[str, Any], reader: Reader, key: bool) -> dict[str, Any]:
+    if "attributes" in tree:
+        return {name: reader.read(inside, key) for name, inside in tree["attributes"].items()}
+    return dict(_pairs(tree, reader))
+
+
+def _read_opaque(tree: dict[str, Any], reader: Reader, key: bool) -> Any:
+    return _absent(tree["type"], Kept.OPAQUE, tree["why"], tree["name"] or None, key=key)
+
+
+def _read_cut(tree: dict[str, Any], reader: Reader, key: bool) -> Any:
+    """The two ends of a container: as a list, or as a dict with the first and the last keys."""
+    if "keys" in tree:
+        part: Any = dict(_pairs(tree, reader))
+    else:
+        part = list(_items(tree, reader))
+    return _absent(tree["type"], Kept.PART, tree["why"], part, key=key, length=tree["length"])
+
+
+def _part(tree: dict[str, Any], reader: Reader) -> Any:
+    return reader.parts[tree["part"]] if "part" in tree else None
+
+
+def _read_buffer(make: Callable[[Any, dict[str, Any]], Any]) -> Callable[[dict[str, Any], Reader, bool], Any]:
+    def read(tree: dict[str, Any], reader: Reader, key: bool) -> Any:
+        raw = _part(tree, reader)
+        return _absent(tree["$"], Kept.SUMMARY, "its bytes were not kept", key=key) if raw is None else make(raw, tree)
+
+    return read
+
+
+def _make_view(raw: Any, tree: dict[str, Any]) -> memoryview:
+    flat = memoryview(bytes(raw))
+    try:
+        return flat.cast(tree["format"], tree["shape"])
+    except (TypeError, ValueError):  # a format that `cast` cannot make: the bytes are still right
+        return flat
+
+
+_READERS: Final[dict[str, Callable[..., Any]]] = {
+    "tuple": _read_tuple,
+    "set": _read_set,
+    "frozenset": _read_frozenset,
+    "deque": _read_deque,
+    "slice": _read_slice,
+    "mappingproxy": _read_proxy,
+    "dict": _read_mapping(dict),
+    "OrderedDict": _read_mapping(OrderedDict),
+    "Counter": _read_mapping(Counter),
+    "defaultdict": _read_defaultdict,
+    "namespace": _read_namespace,
+    "object": _read_object,
+    "opaque": _read_opaque,
+    "cut": _read_cut,
+    "bytearray": _read_buffer(lambda raw, tree: bytearray(raw)),
+    "array": _read_buffer(lambda raw, tree: array.array(tree["code"], bytes(raw))),
+    "memoryview": _read_buffer(_make_view),
+}
+
+
+def decode(value: Value) -> Any:
+    """What the value was; or `NotKept`, with what there is of it, where it was not kept in full or is damaged."""
+    try:
+        found = None if value.body is None else Reader(value).read_all()
+    except Exception as error:
+        why = f"its record is damaged and cannot be read back ({type(error).__name__}: {error})"
+        return NotKept(value.type, value.kept, why, value.summary)
+    if value.kept is Kept.FULL:
+        return found
+    part = found.part if isinstance(found, NotKept) else found
+    return NotKept(value.type, value.kept, value.why, value.summary, part)
+
+

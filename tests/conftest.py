@@ -1,0 +1,87 @@
+"""What holds for every test: clew's failures raise, runs go to their own folders, no library is left out quietly."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+os.environ["CLEW_STRICT"] = "1"
+for _name in ("CLEW", "CLEW_DIR", "CLEW_QUIET"):
+    os.environ.pop(_name, None)
+
+#: A test file whose name holds one of these words needs that library.
+LIBRARIES = {"torch": "torch", "pandas": "pandas", "hdf5": "h5py", "h5py": "h5py", "matplotlib": "matplotlib"}
+
+#: On the primary Python every test runs, and a missing library fails the tests that need it.
+PRIMARY = sys.version_info[:2] == (3, 11) or os.environ.get("CLEW_PRIMARY") == "1"
+
+MISSING = {word for word, library in LIBRARIES.items() if importlib.util.find_spec(library) is None}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="also the tests marked slow")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if PRIMARY and "torch" in MISSING:
+        raise pytest.UsageError("torch is not installed on the primary Python. `make test` installs it.")
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leaves out the files that need a library this (secondary) environment does not have; None means no opinion."""
+    if PRIMARY or collection_path.suffix != ".py":
+        return None
+    return True if MISSING.intersection(collection_path.stem.split("_")) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselects slow tests unless asked for; deselected is counted in the closing line."""
+    if config.getoption("--slow"):
+        return
+    slow = [item for item in items if "slow" in item.keywords]
+    if slow:
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if "slow" not in item.keywords]
+
+
+def pytest_report_header() -> str:
+    left_out = ", ".join(sorted({LIBRARIES[word] for word in MISSING}))
+    return f"clew: {'primary' if PRIMARY else 'secondary'} environment" + (f", without {left_out}" if left_out else "")
+
+
+def _leave_no_run_open() -> None:
+    """Closes the run a test left to the interpreter's exit, so that it does not leak into the next test's."""
+    live = sys.modules.get("clew.run")
+    if live is not None and (run := live.current()) is not None:
+        run.close()
+    trouble = sys.modules.get("clew.trouble")
+    if trouble is not None:
+        trouble.forget()
+
+
+@pytest.fixture(autouse=True)
+def runs_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder this test's runs are kept in, as `CLEW_DIR`."""
+    folder = tmp_path_factory.mktemp("run", numbered=True) / "clew_runs"
+    os.environ["CLEW_DIR"] = str(folder)
+    yield folder
+    _leave_no_run_open()
+    os.environ.pop("CLEW_DIR", None)
+
+
+def _hypothesis_profiles() -> None:
+    from hypothesis import HealthCheck, settings
+
+    # No deadline: a test of the suite never measures time. Derandomised: the same commit gives the same verdict.
+    settings.register_profile(
+        "suite", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("suite")
+
+
+_hypothesis_profiles()

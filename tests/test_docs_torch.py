@@ -1,0 +1,48 @@
+"""The pages and the example that need torch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import clew
+from documents import ROOT, run_page
+
+
+def test_every_example_of_ztraces_page_runs_with_its_import_line_changed(tmp_path: Path) -> None:
+    done = run_page(ROOT / "docs" / "coming-from-ztrace.md", tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def run_example(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"CLEW_DIR": str(folder), "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, str(ROOT / "examples" / "train.py"), *arguments]
+    return subprocess.run(command, cwd=folder.parent, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_training_example_records_how_the_learning_rate_undid_it(runs_folder: Path) -> None:
+    """The story its docstring tells: solved on the way, lost when the learning rate went past its limit."""
+    done = run_example(runs_folder)
+    assert done.returncode == 0, done.stderr
+    run = clew.runs()[-1]
+    accuracy = run["accuracy"].to_numpy()
+    assert accuracy.max() > 0.9
+    assert accuracy[-1] < 0.9
+    norm = run["grad_norm"].to_numpy()
+    assert norm[600:1500].mean() > 5 * norm[:300].mean()
+    assert run["loss"].steps[-1] == 1999
+    assert max(run['optimizer.param_groups[0]["lr"]'].values) == 1.0
+
+
+def test_recording_does_not_change_the_training(runs_folder: Path) -> None:
+    """Bit for bit: the last line printed holds the accuracy, with and without clew."""
+    watched = run_example(runs_folder, "0.3").stdout.split("(")[0]
+    os.environ["CLEW"] = "0"
+    try:
+        plain = run_example(runs_folder, "0.3").stdout.split("(")[0]
+    finally:
+        del os.environ["CLEW"]
+    assert watched == plain
+    assert "accuracy after 2000 steps" in plain
