@@ -22,6 +22,7 @@ demo:  ## a small training run, recorded, and what was recorded
 	@scripts/venv $(VENV) $(VERSION) demo
 	$(BIN)/python examples/train.py
 	$(BIN)/clew show latest
+	$(BIN)/clew show latest accuracy
 
 test: test-primary test-others  ## the whole suite on 3.11, then all that needs no torch on 3.12 and 3.13
 
@@ -31,15 +32,19 @@ test-primary:
 	CLEW_PRIMARY=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 test-others:
-	@for version in $(OTHERS); do \
+	@failed=; \
+	primary=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	for version in $(OTHERS); do \
+	    [ "$$version" != "$$primary" ] || continue; \
 	    if ! scripts/find-python $$version >/dev/null; then \
 	        echo "== Python $$version is not on this machine: not tested"; \
-	    elif [ "$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')" != $$version ]; then \
-	        scripts/venv .venv-$$version $$version test; \
-	        echo "== $$(.venv-$$version/bin/python --version), the tests that need no torch"; \
-	        .venv-$$version/bin/python -m pytest $(PYTEST_ARGS); \
+	        continue; \
 	    fi; \
-	done
+	    scripts/venv .venv-$$version $$version test; \
+	    echo "== $$(.venv-$$version/bin/python --version), the tests that need no torch"; \
+	    .venv-$$version/bin/python -m pytest $(PYTEST_ARGS) || failed="$$failed $$version"; \
+	done; \
+	[ -z "$$failed" ] || { echo "failed on:$$failed"; exit 1; }
 
 bench:  ## the measurements of DESIGN, side by side with peers
 	@scripts/venv $(VENV) $(VERSION) bench

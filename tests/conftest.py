@@ -54,11 +54,15 @@ def pytest_report_header() -> str:
     return f"clew: {'primary' if PRIMARY else 'secondary'} environment" + (f", without {left_out}" if left_out else "")
 
 
-def _leave_no_run_open() -> None:
-    """Closes the run a test left to the interpreter's exit, so that it does not leak into the next test's."""
-    live = sys.modules.get("clew.run")
-    if live is not None and (run := live.current()) is not None:
-        run.close()
+def _as_before() -> None:
+    """Closes the run a test left to the interpreter's exit, and forgets what it said: the next test begins afresh."""
+    recording = sys.modules.get("clew.recording")
+    if recording is not None:
+        recording.on()
+        while (run := recording.current()) is not None:
+            run.__exit__(None, None, None)
+        recording._later_notes.clear()
+        recording._later_tags.clear()
     trouble = sys.modules.get("clew.trouble")
     if trouble is not None:
         trouble.forget()
@@ -70,7 +74,7 @@ def runs_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("run", numbered=True) / "clew_runs"
     os.environ["CLEW_DIR"] = str(folder)
     yield folder
-    _leave_no_run_open()
+    _as_before()
     os.environ.pop("CLEW_DIR", None)
 
 

@@ -27,6 +27,7 @@ from clew.values import AUTO, Keep, parse_keep
 
 if TYPE_CHECKING:
     from clew.history import Run
+    from clew.recorder.live import LiveCall
 
 DISK = 10 * 2**30
 MEMORY = 512 * 2**20
@@ -39,6 +40,7 @@ _on = True
 _switches: list[Callable[[bool], None]] = []
 _later_notes: list[Note] = []
 _later_tags: dict[str, Any] = {}
+_ended_with: BaseException | None = None
 
 
 class Recording:
@@ -65,6 +67,7 @@ class Recording:
         self._owner = 0  # the process that writes run.json
         self._recorder: Recorder | None = None
         self._reader: Run | None = None
+        self._more_notes: Callable[[], list[Note]] = list
 
     # ---- opening and closing --------------------------------------------------------------------------------------
 
@@ -152,7 +155,7 @@ class Recording:
             assert recorder is not None
             notes: list[Note] = []
             if self._owner == os.getpid():
-                notes = ledger.at_end(recorder)
+                notes = [*self._more_notes(), *ledger.at_end(recorder)]
                 for note in notes:
                     recorder.note(note)
             recorder.close()
@@ -303,9 +306,41 @@ def start(
     return Recording(name, path=path, tags=tags, keep=keep, disk=disk, memory=memory)
 
 
+def open_until_exit(recording: Recording, more_notes: Callable[[], list[Note]]) -> None:
+    """Open a run that stays open until the program ends (`clew run`); `more_notes` adds to its ledger."""
+    recording._more_notes = more_notes
+    recording._open()
+
+
+def ends_with(error: BaseException) -> None:
+    """What ended the program, for runs that close at exit."""
+    global _ended_with
+    _ended_with = error
+
+
+def close_all() -> None:
+    """Close what is open, as at exit."""
+    _at_exit()
+
+
 def current() -> Recording | None:
     """The run that is being recorded now, if any."""
     return _stack[-1] if _stack else None
+
+
+def tell_return(call: LiveCall) -> None:
+    """A call has ended whose `on_return=` hooks want to see it as readers do."""
+    for recording in _stack:
+        if recording._recorder is call.recorder and recording.path is not None:
+            recorded = recording.reader().call(call.recorder.shard_name, call.id)
+            for hook in call.plan.on_return:
+                try:
+                    hook(recorded)
+                except Exception as error:
+                    name = getattr(hook, "__qualname__", type(hook).__name__)
+                    trouble.report(
+                        f"hook:on_return:{id(hook)}", f"on_return={name} raised after {call.plan.name}()", "", error
+                    )
 
 
 def add_tags(tags: Mapping[str, Any]) -> None:
@@ -374,7 +409,7 @@ def _prepare_exit() -> None:
 
 
 def _at_exit() -> None:
-    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    error = _ended_with or getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     how, what, code = how_it_ended(error)
     for recording in reversed(list(_stack)):
         if how == "finished" and recording._recorder is not None:

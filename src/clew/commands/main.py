@@ -100,7 +100,7 @@ def _speak_any_text() -> None:
 
 
 def _reader_went_away() -> int:
-    """`clew show | head` ended the pipe; Python must not complain about it at exit. The status is a shell's for SIGPIPE."""
+    """`clew show | head` closed the pipe: Python must not complain at exit. The status is a shell's for SIGPIPE."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 141
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew.errors import FormatError, NotARunError, UnknownNameError, nearest
 from clew.history import status as how_it_ended
-from clew.history.call import Calls
+from clew.history.call import Call, Calls
 from clew.history.change import Changes
 from clew.history.functions import FunctionLine, function_lines
 from clew.history.ledger import Ledger
@@ -105,6 +105,14 @@ class Run:
     def calls(self, pattern: str | None = None) -> Calls:
         """The calls, in the order they began; of one function if named, bare, qualified or by pattern."""
         return Calls(self.view, self.view.calls.matching(matcher(pattern)))
+
+    def call(self, shard: str, id: int) -> Call | None:
+        """The call with a number, in the shard of that name."""
+        for place in reversed(self.view.calls.matching(lambda function: True).tolist()):
+            call = Call(self.view, place)
+            if call.id == id and call.shard == shard:
+                return call
+        return None
 
     def functions(self) -> list[FunctionLine]:
         """Every function that was called: how often, for how long, how often it raised. The longest first."""

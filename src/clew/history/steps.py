@@ -6,6 +6,7 @@ the call that made it, at the moment it did; else how many changes of that name 
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +40,7 @@ class Steps:
             if marks.count:
                 inside = np.flatnonzero(where == shard)
                 found = marks.before(rows[inside] - self.table.offsets[shard])
-                steps[inside[found >= 0]] = marks.values[found[found >= 0]]
+                steps[inside[found >= 0]] = marks.values(found[found >= 0])
                 lacking[inside[found >= 0]] = False
         if lacking.all():
             ordinals: list[Any] = self.table.ordinals(rows).tolist()
@@ -52,7 +53,7 @@ class Steps:
         """The step at which a call began, or None."""
         marks = self._marks_of(shard)
         found = int(marks.when_begun(np.array([place], dtype=np.int64))[0]) if marks.count else -1
-        return None if found < 0 else marks.values[found]
+        return None if found < 0 else marks.values(np.array([found], dtype=np.int64))[0]
 
     def _marks_of(self, shard: int) -> Marks:
         if shard not in self._marks:
@@ -73,22 +74,30 @@ class Marks:
         said = self._said()
         told = np.flatnonzero(calls.step_given())
         call = np.concatenate([calls.start("call")[told], table.column(self.shard, "call")[said]])
-        row = np.concatenate([np.full(len(told), -1, dtype=np.int64), said])
+        row = np.concatenate([-1 - told, said])  # told when it began: before its first row; and where that stands
         time = np.concatenate([calls.start("time")[told], table.column(self.shard, "time")[said]])
         order = np.lexsort((row, time, call))
-        self._order = call[order], time[order], row[order]
+        self.call, self.time, self.row = call[order], time[order], row[order]
         self.count = len(order)
-        self.values = self._values(told, said)[order]
         self._known = np.unique(call)
-        self._times = np.unique(time)
-        self._told = self._told_marks(call[order], row[order])
-        self._row_keys = self._row_key(call[order], row[order])  # only searched where rows are in order of time
-        self._time_keys = self._time_key(call[order], time[order])
 
-    def _told_marks(self, call: Column, row: Column) -> tuple[Column, Rows]:
+    @cached_property
+    def _told(self) -> tuple[Column, Rows]:
         """The calls that were told their step, sorted, and their marks."""
-        marks = np.flatnonzero(row < 0).astype(np.int64)
-        return call[marks], marks
+        marks = np.flatnonzero(self.row < 0).astype(np.int64)
+        return self.call[marks], marks
+
+    @cached_property
+    def _row_keys(self) -> Rows:
+        return self._row_key(self.call, self.row)  # only searched where rows are in order of time
+
+    @cached_property
+    def _times(self) -> Column:
+        return np.unique(self.time)
+
+    @cached_property
+    def _time_keys(self) -> Rows:
+        return self._time_key(self.call, self.time)
 
     def _said(self) -> Rows:
         rows = np.flatnonzero(self.table.names_in(self.shard) == STEP).astype(np.int64)
@@ -96,17 +105,21 @@ class Marks:
         held: Rows = rows[(kinds != Kind.NONE) & (kinds != Kind.DELETED)]
         return held
 
-    def _values(self, told: Column, said: Rows) -> npt.NDArray[np.object_]:
-        values = np.empty(len(told) + len(said), dtype=object)
-        values[: len(told)] = self.calls.start("step")[told]
-        read = self.table.values(said + self.table.offsets[self.shard])
-        for place, value in enumerate(read, start=len(told)):
+    def values(self, marks: Rows) -> npt.NDArray[np.object_]:
+        """The steps these marks say."""
+        wanted, back = np.unique(marks, return_inverse=True)
+        rows = self.row[wanted]
+        values = np.empty(len(wanted), dtype=object)
+        values[rows < 0] = self.calls.start("step")[-1 - rows[rows < 0]]
+        said = np.flatnonzero(rows >= 0)
+        read = self.table.values(rows[said] + self.table.offsets[self.shard])
+        for place, value in zip(said.tolist(), read, strict=True):
             values[place] = plain_step(value)
-        return values
+        return values[back]
 
     def _row_key(self, call: Column, row: Column) -> Rows:
         ranks = np.searchsorted(self._known, call).astype(np.int64)
-        return ranks * (self.table.lengths[self.shard] + 2) + row + 1
+        return ranks * (self.table.lengths[self.shard] + 2) + np.maximum(row, -1) + 1
 
     def _time_key(self, call: Column, time: Column) -> Rows:
         ranks = np.searchsorted(self._known, call).astype(np.int64)
@@ -139,7 +152,9 @@ class Marks:
 
     def _last_by_time(self, call: Column, time: Column, rows: Rows) -> Rows:
         """As `_last`, where rows are out of order: marks and questions sorted together, the last mark carried on."""
-        calls, times, marks = (np.concatenate(pair) for pair in zip(self._order, (call, time, rows), strict=True))
+        calls, times, marks = (
+            np.concatenate(pair) for pair in zip((self.call, self.time, self.row), (call, time, rows), strict=True)
+        )
         order = np.lexsort((marks, times, calls))
         carried = np.maximum.accumulate(np.where(order < self.count, np.arange(len(order)), -1))
         mark = np.where(carried >= 0, order[np.maximum(carried, 0)], -1)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Column = npt.NDArray[Any]
 
 UNKNOWN = -1  # the name of a row whose site was lost with a damaged batch
+ASKED_OFTEN = 4  # names asked for one by one before sorting all rows by name pays
 STEP = -2  # the name of a row that carries a step and is no change people see
 
 
@@ -91,6 +92,18 @@ class Table:
         """The number of the name of every row of a shard."""
         return look_up(self._name_of_site[shard], self.column(shard, "site"))
 
+    def names_at(self, rows: Rows) -> Column:
+        """The number of the name of each of these rows."""
+        if len(self.shards) == 1:
+            return look_up(self._name_of_site[0], self.column(0, "site")[rows])
+        names = np.full(len(rows), UNKNOWN, dtype=np.int32)
+        where = self.shard_of(rows)
+        for shard in np.unique(where).tolist():
+            mask = where == shard
+            sites = self.column(shard, "site")[rows[mask] - self.offsets[shard]]
+            names[mask] = look_up(self._name_of_site[shard], sites)
+        return names
+
     @cached_property
     def first_seen(self) -> dict[str, int]:
         """name → time (ns) of its first change, in that order: the names of the run."""
@@ -113,14 +126,25 @@ class Table:
 
     def rows_of(self, name: str) -> Rows:
         """The rows of a name, in order of time."""
-        rows = self._rows.get(name)
-        if rows is None:
-            wanted = self._known.get(name, None)
-            rows = np.empty(0, dtype=np.int64)
-            if wanted is not None:
-                rows = self._in_time(self._select(lambda names: names == wanted))
-            self._rows[name] = rows
-        return rows
+        if name not in self._known:
+            return np.empty(0, dtype=np.int64)
+        if name not in self._rows and len(self._rows) >= ASKED_OFTEN:
+            self._group()
+        if name not in self._rows:
+            wanted = self._known[name]
+            self._rows[name] = self._in_time(self._select(lambda names: names == wanted))
+        return self._rows[name]
+
+    def _group(self) -> None:
+        """The rows of every name at once: one sort costs what a few names cost one by one."""
+        rows = self.all_rows
+        names = self.names_at(rows)
+        if len(self._known) < 1 << 16:
+            names = names.astype(np.uint16)  # NumPy sorts short integers by radix, in a tenth of the time
+        ordered = rows[np.argsort(names, kind="stable")]
+        ends = np.cumsum(np.bincount(names, minlength=len(self._known))).tolist()
+        for begin, end, name in zip([0, *ends], ends, self._known, strict=False):
+            self._rows.setdefault(name, ordered[begin:end])
 
     @cached_property
     def all_rows(self) -> Rows:
@@ -212,12 +236,7 @@ class Table:
     def ordinals(self, rows: Rows) -> Rows:
         """For each row, how many changes of its name came before it in the run."""
         out = np.zeros(len(rows), dtype=np.int64)
-        names = np.empty(len(rows), dtype=np.int64)
-        where = self.shard_of(rows)
-        for shard in np.unique(where).tolist():
-            mask = where == shard
-            sites = self.column(shard, "site")[rows[mask] - self.offsets[shard]]
-            names[mask] = look_up(self._name_of_site[shard], sites)
+        names = self.names_at(rows)
         by_number = list(self._known)
         for number in np.unique(names).tolist():
             if number >= 0:

@@ -62,7 +62,7 @@ def _never_seen(called: list[Plan], seen: set[tuple[Plan, int]]) -> list[Note]:
 
 def exit_line(notes: list[Note]) -> str:
     """One line for people, when something asked for was never seen."""
-    wanted = [note.text.rstrip(".") for note in notes if note.kind in ("never-seen", "never-called")]
+    wanted = [note.text.rstrip(".?") for note in notes if note.kind in ("never-seen", "never-called")]
     if not wanted:
         return ""
     more = f" (and {len(wanted) - 1} more)" if len(wanted) > 1 else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import threading
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -40,7 +41,7 @@ class Plan:
     """The sites of one function (or module level) under one set of options."""
 
     __slots__ = ("base", "called", "dedupe", "file", "from_star", "group", "hooks", "ignored", "line", "lines", "locals",
-                 "module", "name", "names", "owners", "parameters", "watched", "width")  # fmt: skip
+                 "module", "name", "names", "on_return", "owners", "parameters", "watched", "width")  # fmt: skip
 
     def __init__(
         self,
@@ -71,6 +72,7 @@ class Plan:
         self.names = tuple(w.name for w in watched)
         self.hooks = hooks  # by name: what the user wants done with its changes
         self.owners: list[weakref.ref[Any]] = []  # the functions it belongs to
+        self.on_return: list[Callable[[Any], object]] = []  # called with each call that has ended, as readers see it
         self.called = False
         self.locals: list[str] = []  # the function's names, for a hint when one was never there
         self.from_star = False  # every local was asked for: none of them was asked for by name

@@ -102,6 +102,10 @@ class Recorder:
             self.flush()
 
     @property
+    def shard_name(self) -> str:
+        return self._writer.folder.name if self._writer is not None else ""
+
+    @property
     def sites_seen(self) -> set[int]:
         return self._sites
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from clew.store.arrays import present, view
 from clew.store.format import NO_STEP
 
 if TYPE_CHECKING:
@@ -61,14 +62,12 @@ class PickedPiece:
 
 def to_numpy(array: pa.Array) -> Array:
     """Numbers without a copy (a null integer as NO_STEP); texts as an array of `str` and None."""
-    if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
+    if pa.types.is_string(array.type):
         texts = np.empty(len(array), object)
         texts[:] = array.to_pylist()
         return texts
-    if array.null_count:
-        array = array.fill_null(NO_STEP)
-    numbers: Array = array.to_numpy(zero_copy_only=True)
-    return numbers
+    numbers: Array = view(array)
+    return np.where(present(array), numbers, NO_STEP) if array.null_count else numbers
 
 
 class _Column:

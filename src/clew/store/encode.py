@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from clew.records import Function, Kept, Note, Site, Summary, Value
+from clew.store.arrays import lists, make, numbers, same
 from clew.store.blobs import Part
 from clew.store.flush import CallEnd, CallStart, ChangeColumns, Flush
 from clew.store.format import schema
@@ -31,7 +32,7 @@ _SUMMARY_TEXTS = ("dtype", "device")
 def encode(flush: Flush, parts: Sequence[Sequence[Part]], blob_length: int) -> pa.RecordBatch:
     """The batch of `flush`; `parts` says, for each of its values, where the bytes were put."""
     columns = {
-        "time": pa.array([flush.time], pa.int64()),
+        "time": make([flush.time], pa.int64()),
         "functions": _rows("functions", _attributes(flush.functions, Function.__slots__)),
         "sites": _rows("sites", _attributes(flush.sites, Site.__slots__)),
         "starts": _rows("starts", _turned(flush.starts, CallStart._fields)),
@@ -39,8 +40,8 @@ def encode(flush: Flush, parts: Sequence[Sequence[Part]], blob_length: int) -> p
         "changes": _rows("changes", _numbers(flush.changes)),
         "values": _values(flush, parts),
         "notes": _rows("notes", _attributes(flush.notes, Note.__slots__)),
-        "blobs": pa.array([blob_length], pa.int64()),
-        "checksum": pa.array([UNSEALED], pa.uint64()),
+        "blobs": make([blob_length], pa.int64()),
+        "checksum": make([UNSEALED], pa.uint64()),
     }
     return pa.RecordBatch.from_arrays([columns[name] for name in schema().names], schema=schema())
 
@@ -51,13 +52,13 @@ def _rows(column: str, fields: Fields) -> pa.ListArray:
 
 
 def _one_row(column: str, struct: pa.StructArray) -> pa.ListArray:
-    return pa.ListArray.from_arrays(pa.array([0, len(struct)], pa.int32()), struct, type=schema().field(column).type)
+    return lists([len(struct)], struct, schema().field(column).type)
 
 
 @cache
 def _no_rows(column: str) -> pa.ListArray:
     """Made once: most columns of most flushes are empty."""
-    return pa.array([[]], schema().field(column).type)
+    return _one_row(column, _struct(column, {field.name: () for field in _fields_of(column)}))
 
 
 @cache
@@ -67,24 +68,8 @@ def _fields_of(column: str) -> tuple[pa.Field, ...]:
 
 def _struct(column: str, fields: Fields) -> pa.StructArray:
     wanted = _fields_of(column)
-    arrays = [_array(fields[field.name], field.type) for field in wanted]
+    arrays = [make(fields[field.name], field.type) for field in wanted]
     return pa.StructArray.from_arrays(arrays, fields=list(wanted))
-
-
-def _array(items: Sequence[Any] | pa.Array, type: pa.DataType) -> pa.Array:
-    if isinstance(items, pa.Array):
-        return items
-    if items.count(None) == len(items):
-        return pa.nulls(len(items), type)
-    try:
-        return pa.array(items, type)
-    except UnicodeEncodeError:  # a lone surrogate, as in a file name that is not UTF-8
-        return pa.array([item if item is None else _encodable(item) for item in items], type)
-
-
-def _encodable(text: str) -> str:
-    """`text` with lone surrogates written as `\\udc80`, which inside JSON is exactly what they are."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _attributes(rows: Sequence[Any], names: Iterable[str]) -> Fields:
@@ -98,11 +83,7 @@ def _turned(rows: Sequence[tuple[Any, ...]], names: Iterable[str]) -> Fields:
 def _numbers(columns: ChangeColumns | None) -> Fields:
     if columns is None or not len(columns):
         return {}
-    return {field.name: _as_arrow(getattr(columns, field.name), field.type) for field in _fields_of("changes")}
-
-
-def _as_arrow(numbers: Any, type: pa.DataType) -> pa.Array:
-    return pa.array(np.ascontiguousarray(numbers, dtype=type.to_pandas_dtype()), type)
+    return {field.name: numbers(getattr(columns, field.name), field.type) for field in _fields_of("changes")}
 
 
 def _values(flush: Flush, parts: Sequence[Sequence[Part]]) -> pa.ListArray:
@@ -134,11 +115,8 @@ def _part_lists(parts: Sequence[Sequence[Part]]) -> pa.ListArray:
     type = next(field.type for field in _fields_of("values") if field.name == "parts")
     flat = [part for row in parts for part in row]
     columns = zip(*flat, strict=True) if flat else [()] * len(Part._fields)
-    arrays = [_array(column, field.type) for column, field in zip(columns, type.value_type, strict=True)]
-    ends = np.cumsum([0, *map(len, parts)], dtype=np.int32)
-    return pa.ListArray.from_arrays(
-        pa.array(ends), pa.StructArray.from_arrays(arrays, fields=list(type.value_type)), type=type
-    )
+    arrays = [make(column, field.type) for column, field in zip(columns, type.value_type, strict=True)]
+    return lists(list(map(len, parts)), pa.StructArray.from_arrays(arrays, fields=list(type.value_type)), type)
 
 
 def _summary_fields(summaries: list[Summary]) -> Fields:
@@ -166,12 +144,12 @@ def _text_fields(flush: Flush) -> Fields:
         raise ValueError("a flush needs as many text_ids as texts")
     count = len(flush.texts)
     given: Fields = {
-        "id": _as_arrow(flush.text_ids, pa.int64()),
-        "type": pa.repeat(pa.scalar("str"), count),
+        "id": numbers(flush.text_ids, pa.int64()),
+        "type": same("str", count, pa.string()),
         "body": list(map(encode_basestring_ascii, flush.texts)),
-        "kept": pa.array(np.full(count, int(Kept.FULL), np.uint8)),
-        "why": pa.repeat(pa.scalar(""), count),
-        "digest": pa.repeat(pa.scalar(b""), count),
+        "kept": numbers(np.full(count, int(Kept.FULL)), pa.uint8()),
+        "why": same("", count, pa.string()),
+        "digest": same(b"", count, pa.binary()),
         "length": list(map(len, flush.texts)),
         "parts": _part_lists([()] * count),
     }

@@ -81,9 +81,12 @@ def schema() -> pa.Schema:
         return required(name, pa.list_(required("item", pa.struct(fields))))
 
     i8, i32, i64, f64, text, raw = pa.uint8(), pa.int32(), pa.int64(), pa.float64(), pa.string(), pa.binary()
-    part = pa.struct(
-        [required("offset", i64), required("length", i64), pa.field("inline", raw), pa.field("digest", raw)]
-    )
+    part = [
+        required("offset", i64),
+        required("length", i64),
+        pa.field("inline", pa.large_binary()),
+        pa.field("digest", raw),
+    ]
     statistics = [pa.field(name, f64) for name in ("min", "max", "mean", "std")]
     return pa.schema(
         [
@@ -143,7 +146,7 @@ def schema() -> pa.Schema:
                 [
                     required("id", i64),
                     required("type", text),
-                    pa.field("body", text),
+                    pa.field("body", pa.large_string()),
                     required("kept", i8),
                     required("why", text),
                     required("digest", raw),
@@ -155,7 +158,7 @@ def schema() -> pa.Schema:
                     *statistics,
                     pa.field("nan", i64),
                     pa.field("inf", i64),
-                    required("parts", pa.list_(required("item", part))),
+                    required("parts", pa.list_(required("item", pa.struct(part)))),
                 ],
             ),
             rows(

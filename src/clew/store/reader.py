@@ -35,7 +35,10 @@ class RunReader:
         before = self.meta
         self._read_meta()
         news = [shard.refresh() for shard in self.shards]
-        return any(news) | self._find_shards() | (before != self.meta)
+        found = self._find_shards()
+        for shard in self.shards:
+            shard.run_ended = self._ended()
+        return any(news) or found or before != self.meta
 
     def verify(self) -> None:
         """Read every byte that was kept; `problems` then tells of all damage, not only of what opening notices."""
@@ -90,7 +93,9 @@ class RunReader:
         names = {name for name in listed if isinstance(name, str)} if isinstance(listed, list) else set()
         return sorted(self._gone | (names - {shard.name for shard in self.shards}))
 
+    def _ended(self) -> bool:
+        return self.meta.get("how") not in (None, "running")
+
     def _ought_to_be_closed(self, shard: ShardReader) -> bool:
         """The process that opened the run closes its shard before it says how the run ended; workers may be killed."""
-        ended = self.meta.get("how", "running") not in ("running", None)
-        return ended and not shard.closed and shard.pid == self.meta.get("pid") and not shard.problems
+        return self._ended() and not shard.closed and shard.pid == self.meta.get("pid") and not shard.problems

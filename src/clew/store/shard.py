@@ -48,6 +48,7 @@ class ShardReader:
         self.sites: dict[int, Site] = {}
         self.notes: list[Note] = []
         self.batches = 0
+        self.run_ended = False  # set by RunReader, which knows: an unfinished end is then damage for sure
         self._pieces: dict[type[Columns], list[StructPiece]] = {kind: [] for kind in _TABLES}
         self._tables: dict[type[Columns], Columns] = {}
         self._stream = RecordStream(folder / RECORDS_NAME)
@@ -94,7 +95,7 @@ class ShardReader:
 
     def may_be_written(self) -> bool:
         """True if the process that writes this shard is alive, as far as can be seen from here."""
-        if self.closed or not self.host:
+        if self.closed or self.run_ended or not self.host:
             return False
         if self.host != host_slug(socket.gethostname()) or os.name == "nt":  # os.kill(pid, 0) is no question there
             return self._is_fresh()

@@ -92,7 +92,10 @@ class RecordStream:
         length = header_length(view)
         if length is None or length > len(view) or not header_is_whole(bytes(view[:length])):
             return self._do_without_header(view)
-        written = pa.ipc.read_schema(pa.py_buffer(view[:length]))
+        try:
+            written = pa.ipc.read_schema(pa.py_buffer(view[:length]))
+        except (pa.ArrowException, ValueError, OSError):
+            return self._do_without_header(view)
         version = _version(written)
         if version > FORMAT:
             raise FormatError(
@@ -130,7 +133,9 @@ class RecordStream:
         if gap is None:
             self.damage.append(f"{name} goes on after its end")
         elif gap.start == 0:
-            self.damage.append(f"the header of {name} is damaged; read without it")
+            self.damage.append(
+                f"the first {gap.stop:,} bytes of {name}, with its header, are damaged; read without them"
+            )
         else:
             self.damage.append(f"bytes {gap.start:,} to {gap.stop:,} of {name} are damaged; what they held is lost")
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from clew.records import Kept, Summary, Value
+from clew.store.arrays import numbers, view
 from clew.store.blobs import DamagedBlobError, Part, read_blob
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class ValueTable:
     def add(self, batch: pa.StructArray) -> None:
         self._batches.append(batch)
         self._starts.append(self._count)
-        self._new.append(batch.field("id").to_numpy(zero_copy_only=True))
+        self._new.append(view(batch.field("id")))
         self._count += len(batch)
 
     def one(self, id: int) -> Value:
@@ -68,7 +69,7 @@ class ValueTable:
         batches = np.searchsorted(starts, rows[there], side="right") - 1
         for number in np.unique(batches).tolist():
             places = there[batches == number]
-            batch = self._batches[number].take(pa.array(rows[places] - starts[number]))
+            batch = self._batches[number].take(numbers(rows[places] - starts[number], pa.int64()))
             for place, value in zip(places.tolist(), self._read(batch), strict=True):
                 found[place] = value
         return found
@@ -78,7 +79,7 @@ class ValueTable:
         seen: set[tuple[int, int]] = set()
         for batch in self._batches:
             for fields in batch.field("parts").flatten().to_pylist():
-                part = Part(**fields)
+                part = _part(fields)
                 if part.inline is None and (part.offset, part.length) not in seen:
                     seen.add((part.offset, part.length))
                     self._bytes_of(part)
@@ -116,7 +117,7 @@ class ValueTable:
     def _value(self, value: Value, parts: Iterable[dict[str, Any]]) -> Value:
         try:
             value.kept = Kept(value.kept)
-            value.parts = [self._bytes_of(Part(**fields)) for fields in parts]
+            value.parts = [self._bytes_of(_part(fields)) for fields in parts]
         except ValueError:
             return _without_content(value, f"kept as {value.kept}, which this version of clew does not know")
         if None in value.parts:
@@ -131,6 +132,10 @@ class ValueTable:
         except DamagedBlobError as damage:
             self._say(f"{damage}; the values that need them are given without")
             return None
+
+
+def _part(fields: dict[str, Any]) -> Part:
+    return Part(fields["offset"], fields["length"], fields.get("inline"), fields.get("digest"))
 
 
 def _sorted(ids: Array, rows: Array) -> _Segment:

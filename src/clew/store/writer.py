@@ -42,7 +42,11 @@ class ShardWriter:
         self._inode = os.fstat(self._records.fileno()).st_ino
         self._length = 0
         self._blobs = BlobWriter(self.folder / BLOBS_NAME)
-        self._append(header(schema(), {"clew.format": str(FORMAT)}))
+        try:
+            self._append(header(schema(), {"clew.format": str(FORMAT)}))
+        except BaseException:
+            self._records.close()
+            raise
 
     @property
     def bytes_written(self) -> int:
@@ -70,10 +74,8 @@ class ShardWriter:
 
     def close(self) -> None:
         """Mark the stream as complete. A forked child only lets go of its copies of the files."""
-        if self._records.closed:
-            return
         try:
-            if os.getpid() == self._owner:
+            if not self._records.closed and os.getpid() == self._owner:
                 self._append(END_OF_STREAM)
         finally:
             self._records.close()

@@ -75,6 +75,7 @@ class Looking(Protocol):
     """What an adapter may ask of the walker."""
 
     lit: bool  # False: only the digest is wanted
+    describing: bool  # statistics are wanted where the bytes are not kept
     objects: int  # how many plain objects lie between the root and this value
 
     def room_for(self, size: int) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from clew.records import Kept
 from clew.values import python
-from clew.values.base import MAPPING, Handler, Looking, Node
+from clew.values.base import MAPPING, Handler, Look, Looking, Node
 from clew.values.classes import dict_of, inherits, instance_dict_getter, is_python_class, module_of, mro_of, slots_of, type_name
 
 MAX_OBJECTS: Final = 3  # plain objects are followed this deep
@@ -27,6 +27,11 @@ _MACHINERY: Final = frozenset(
 )
 
 _Content = Callable[[Any, Looking], Any]
+
+
+def look_of_class(cls: type, content_name: str = "", content: _Content | None = None, base: type = object) -> Look:
+    """For adapters: how to look at a subclass of `base`, whose own content `content` gives."""
+    return _ObjectLook(cls, content_name, content, base)
 
 
 def claim(cls: type) -> Handler:
@@ -218,16 +223,16 @@ def _has_attributes(cls: type) -> bool:
 class _ObjectLook:
     """How the instances of one class are looked at; what can be known of the class is found out once."""
 
-    __slots__ = ("_cls", "_content", "_content_name", "_get_dict", "_name", "_slots", "_why")
+    __slots__ = ("_content", "_content_name", "_get_dict", "_name", "_slots", "_why")
 
-    def __init__(self, cls: type, content_name: str = "", content: _Content | None = None) -> None:
+    def __init__(self, cls: type, content_name: str = "", content: _Content | None = None, base: type = object) -> None:
         # the class itself is not held: a class made and thrown away must be able to go
         self._name = type_name(cls)
         self._get_dict = instance_dict_getter(cls)
         self._slots = slots_of(cls)
         self._content_name = content_name
         self._content = content
-        self._why = _unseen_state(cls)
+        self._why = _unseen_state(cls, base)
 
     def __call__(self, obj: Any, walk: Looking) -> Node:
         if walk.objects >= MAX_OBJECTS and self._content is None:
@@ -283,10 +288,11 @@ def _same_object(obj: Any, kept: tuple[type, list[tuple[Any, Any]], Any, Any, An
     return get_dict(obj) is inside and python.same_dict(inside, content)
 
 
-def _unseen_state(cls: type) -> str:
+def _unseen_state(cls: type, understood: type) -> str:
     """A base written in C may keep more than the attributes show: then the object was not kept in full."""
     for base in mro_of(cls):
-        if not is_python_class(base) and not any(base is known for known in _UNDERSTOOD):
-            if not inherits(base, BaseException):
-                return f"what its base {type_name(base)} holds is not looked into"
+        if is_python_class(base) or any(base is known for known in _UNDERSTOOD) or inherits(understood, base):
+            continue
+        if not inherits(base, BaseException):
+            return f"what its base {type_name(base)} holds is not looked into"
     return ""

@@ -34,6 +34,7 @@ class Walk:
     def __init__(self, keep: Keep, *, lit: bool = True) -> None:
         self.keep = keep
         self.lit = lit
+        self.describing = True
         self.objects = 0
         self.guards: list[Guard] = []
         self.parts: list[Any] = []
@@ -116,6 +117,7 @@ class Walk:
 
     def _enter(self, obj: Any, parent: Node | None, lit: bool) -> Node:
         self.lit = lit
+        self.describing = lit or parent is None
         self.objects = 0 if parent is None else parent.objects
         node = self._look(obj)
         node.lit, node.parent, node.objects = lit, parent, self.objects + node.far

@@ -32,6 +32,7 @@ class watch:
     every        record every n-th change of a name
     first, last  record only the first or the last n changes of a name in each call
     on_change    called with each change; what it returns, if not None, is recorded instead
+    on_return    called with the recorded call when a call has ended
     break_when   open the debugger at a change when this holds
     step         the expression that says which step it is
     keep         how much of large values to keep: "full", "summary", "last N", a function, or a dictionary by name
@@ -52,6 +53,7 @@ class watch:
         keep: Any = None,
         show: bool = False,
         tags: Mapping[str, Any] | None = None,
+        on_return: Callable[[Any], object] | None = None,
     ) -> None:
         self._options: Options = options(
             expressions,
@@ -65,6 +67,7 @@ class watch:
             keep=keep,
             show=show,
             tags=tags,
+            on_return=on_return,
         )
         self._blocks: list[tuple[FrameType, events.Look]] = []
 

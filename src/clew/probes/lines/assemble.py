@@ -17,6 +17,13 @@ def assemble(
 ) -> CodeType:
     """Compile, and put the real objects and site numbers where marked strings stand."""
 
+    code = patched(source.compile_alone(rewritten.function, original, context), plan, objects)
+    return code.replace(co_flags=(code.co_flags & ~0x10) | (original.co_flags & 0x10))
+
+
+def patched(code: CodeType, plan: Plan, objects: dict[str, Any]) -> CodeType:
+    """The code with real objects and site numbers as constants."""
+
     def real(mark: str) -> Any:
         name, _, rest = mark.partition(":")
         if name != "site":
@@ -24,9 +31,7 @@ def assemble(
         statement, index = rest.split(":")
         return plan.site(int(statement), int(index))
 
-    code = source.compile_alone(rewritten.function, original, context)
-    code = _patched(code, real)
-    return code.replace(co_flags=(code.co_flags & ~0x10) | (original.co_flags & 0x10))
+    return _patched(code, real)
 
 
 def _patched(code: CodeType, real: Callable[[str], Any]) -> CodeType:

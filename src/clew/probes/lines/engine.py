@@ -82,7 +82,7 @@ def rewrite_code(
 ) -> tuple[CodeType, Plan]:
     """The instrumented form of a code object, and its plan."""
     node = source.as_function(found.node)
-    items, watched, hooks = _items(original, node, requests)
+    items, watched, hooks = items_for(local_names(original, node), effects.bound_elsewhere(node), requests)
     parameters = parameter_names(original)
     rewritten = rewrite(node, items, parameters, ignore.ignorer(found.lines))
     plan = Plan(
@@ -98,21 +98,25 @@ def rewrite_code(
         group=group,
         hooks=hooks,
     )
+    plan.on_return = [options.on_return for options in requests if options.on_return is not None]
     plan.locals = local_names(original, node)
     plan.from_star = any(e.form is Form.ALL for options in requests for e in options.expressions)
-    code = assemble(rewritten, original, found.context, plan, _objects(original, plan))
+    code = assemble(rewritten, original, found.context, plan, objects(partial(_entrance(original, plan), plan)))
     return code, plan
 
 
-def _objects(original: CodeType, plan: Plan) -> dict[str, Any]:
+def _entrance(original: CodeType, plan: Plan) -> Any:
     if plan.hooks is not None:
-        enter: Any = runtime.enter_hooked
-    elif original.co_flags & (_CO_GENERATOR | _CO_ASYNC_GENERATOR):
-        enter = runtime.enter_generator
-    else:
-        enter = runtime.enter
+        return runtime.enter_hooked
+    if original.co_flags & (_CO_GENERATOR | _CO_ASYNC_GENERATOR):
+        return runtime.enter_generator
+    return runtime.enter
+
+
+def objects(enter: Any) -> dict[str, Any]:
+    """What instrumented code calls, by the names rewrite.py uses."""
     return {
-        "enter": partial(enter, plan),
+        "enter": enter,
         "fail": runtime.fail,
         "leave": runtime.leave,
         "clean": runtime.clean,
@@ -129,12 +133,10 @@ def parameter_names(code: CodeType) -> tuple[str, ...]:
     return code.co_varnames[:count]
 
 
-def _items(
-    code: CodeType, node: Any, requests: list[Options]
+def items_for(
+    own: list[str], elsewhere: set[str], requests: list[Options]
 ) -> tuple[list[Item], tuple[Watched, ...], tuple[Any, ...] | None]:
     """What to look for, in order, each expression once; steps first."""
-    own = local_names(code, node)
-    elsewhere = effects.bound_elsewhere(node)
     wanted: dict[str, tuple[Expression, Options, bool]] = {}
     for options in requests:
         if options.step is not None:

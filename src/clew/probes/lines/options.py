@@ -28,6 +28,7 @@ class Options:
     step: Expression | None
     keep: Mapping[str, Keep]  # by expression; "*" for the rest
     tags: Mapping[str, Any]
+    on_return: Callable[[Any], object] | None = None
 
     def keep_of(self, name: str) -> Keep | None:
         return self.keep.get(name) or self.keep.get("*")
@@ -46,6 +47,7 @@ def options(
     keep: Any = None,
     show: bool = False,
     tags: Mapping[str, Any] | None = None,
+    on_return: Callable[[Any], object] | None = None,
 ) -> Options:
     """Check everything the user gave; an error names what is wrong."""
     if not expressions:
@@ -57,6 +59,8 @@ def options(
             raise OptionError("bad-option", f"{name}={value!r}: a whole number from 1 is needed.")
     if on_change is not None and not callable(on_change):
         raise OptionError("bad-option", f"on_change={on_change!r}: a function of one change is needed.")
+    if on_return is not None and not callable(on_return):
+        raise OptionError("bad-option", f"on_return={on_return!r}: a function of one call is needed.")
     when_text, when_call = _condition("when", when)
     break_text, break_call = _condition("break_when", break_when)
     hooks = Hooks(when_call, when_text is not None, on_change, break_call, break_text is not None, bool(show))
@@ -70,6 +74,7 @@ def options(
         step=_step(step),
         keep=_keep(keep),
         tags=dict(tags or {}),
+        on_return=on_return,
     )
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from . import effects
 from .expressions import Expression, Form
@@ -55,8 +55,17 @@ class Rewritten:
     """The new function, and the lines of its statements by number."""
 
     function: ast.FunctionDef | ast.AsyncFunctionDef
-    lines: list[int] = field(default_factory=list)
-    ignored: list[bool] = field(default_factory=list)
+    lines: list[int]
+    ignored: list[bool]
+
+
+@dataclass(slots=True)
+class RewrittenModule:
+    """The new module, and the lines of its statements by number."""
+
+    module: ast.Module
+    lines: list[int]
+    ignored: list[bool]
 
 
 def rewrite(
@@ -67,6 +76,13 @@ def rewrite(
 ) -> Rewritten:
     """The function with tests in it. `function` is a fresh `def` around the user's own statements."""
     return _Rewriter(sorted(items, key=lambda item: not item.first), parameters, is_ignored).function(function)
+
+
+def rewrite_module(
+    module: ast.Module, items: Iterable[Item], is_ignored: Callable[[int, int], bool]
+) -> RewrittenModule:
+    """A module's own level with tests in it: its names are its globals."""
+    return _Rewriter(sorted(items, key=lambda item: not item.first), (), is_ignored).module(module)
 
 
 class _Rewriter:
@@ -88,28 +104,40 @@ class _Rewriter:
         body = _without_our_names(node.body)
         declared, body = _hoist_declarations(body)
         doc = [body.pop(0)] if _is_docstring(body) else []
-        self.where = node
-        entry = self._new_statement(node.lineno, node.lineno)
-        types = [item.index for item in self.items]
+        node.body = [*doc, *declared, *self._guarded(node, body)]
+        return Rewritten(node, self.lines, self.ignored)
+
+    def module(self, node: ast.Module) -> RewrittenModule:
+        body = list(node.body)
+        count = 0  # the docstring and `from __future__` must stay first
+        while count < len(body) and (_is_docstring(body[count : count + 1]) or _is_future(body[count])):
+            count += 1
+        start = ast.copy_location(ast.Pass(), body[count]) if count < len(body) else ast.Pass(lineno=1, col_offset=0)
+        new = [*body[:count], *self._guarded(start, body[count:])]
+        return RewrittenModule(ast.fix_missing_locations(ast.Module(new, [])), self.lines, self.ignored)
+
+    def _guarded(self, at: ast.stmt, body: list[ast.stmt]) -> list[ast.stmt]:
+        """The way in, the body with its tests, and the way out, however it is left."""
+        self.where = at
+        entry = self._new_statement(at.lineno, at.lineno)
         prologue = [
             _assign(CALL, _call(_object("enter"), _tuple(map(_load, self.parameters)))),
             _assign(LOG, _attribute(CALL, "log")),
-            *(_assign(_type(index), _none()) for index in types),
+            *(_assign(_type(item.index), _none()) for item in self.items),
             *(_assign(_was(item.index), _load(CALL)) for item in self.observed),
             _assign(CHECK, _none()),
             _assign(RESULT, _none()),
         ]
         bound = [name for name in self.parameters if name in self.locals]
         inside = [*self._sites(entry, binds=bound, in_place=True), *self.block(body)]
-        self.where = node
+        self.where = at
         guarded = ast.Try(
             body=inside or [ast.Pass()],
             handlers=[ast.ExceptHandler(None, None, [_run(_call(_object("fail"), _load(CALL))), ast.Raise()])],
             orelse=[],
             finalbody=[_run(_call(_object("leave"), _load(CALL), _load(RESULT)))],
         )
-        node.body = [*doc, *declared, *self._placed([*prologue, guarded])]
-        return Rewritten(node, self.lines, self.ignored)
+        return self._placed([*prologue, guarded])
 
     def _new_statement(self, line: int, last_line: int) -> int:
         self.lines.append(line)
@@ -342,6 +370,10 @@ class _Rewriter:
 def _is_docstring(body: list[ast.stmt]) -> bool:
     first = body[0] if body else None
     return isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
+
+
+def _is_future(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
 
 
 def _hoist_declarations(body: list[ast.stmt]) -> tuple[list[ast.stmt], list[ast.stmt]]:

@@ -57,6 +57,8 @@ def leave(call: LiveCall, result: Any) -> None:
     call.tracked.clear()
     call.ended = time_ns()
     call.recorder.end(call)
+    if call.plan.on_return:
+        recording.tell_return(call)
 
 
 def describe(error: BaseException | None) -> str:

@@ -15,9 +15,9 @@ import warnings
 from dataclasses import dataclass
 from types import CodeType
 
-_FUTURES = 0
+FUTURES = 0
 for _name in __future__.all_feature_names:
-    _FUTURES |= getattr(__future__, _name).compiler_flag
+    FUTURES |= getattr(__future__, _name).compiler_flag
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _CO_NESTED = 0x10
@@ -97,6 +97,11 @@ def _file(filename: str, module_globals: dict[str, object] | None) -> _File | Un
                 return Unknown(f"{filename} does not parse: {error}")
             _files[filename] = known
         return known
+
+
+def lines_of(filename: str) -> list[str]:
+    """The lines of a file, as the interpreter would show them."""
+    return linecache.getlines(filename)
 
 
 def find(code: CodeType, module_globals: dict[str, object] | None = None) -> Found | Unknown:
@@ -190,7 +195,7 @@ def compile_alone(function: FunctionNode, original: CodeType, context: Context) 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         compiled = compile(
-            module, original.co_filename, "exec", flags=original.co_flags & _FUTURES, dont_inherit=True
+            module, original.co_filename, "exec", flags=original.co_flags & FUTURES, dont_inherit=True
         )
     for _ in range(3 if context.class_name is not None else 2):
         compiled = _only_code(compiled)

@@ -1,0 +1,192 @@
+"""`clew run`: a script or module, unchanged, with watching on.
+
+The program sees what it would see under plain `python`: the same `sys.argv`, `__main__`, `sys.path[0]`, exit status and
+tracebacks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import signal
+import sys
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any
+
+from clew import env, recording
+from clew.errors import OptionError
+from clew.probes.lines.program import Program, forget_names, parse_request
+
+
+def add(verbs: Any) -> None:
+    verb = verbs.add_parser(
+        "run",
+        help="run a script or a module with watching on, without changing a line of it",
+        usage='clew run [options] script.py [args...]\n       clew run [options] -m package.module [args...]',
+        epilog='A --watch "function: names" is understood after the script too; after `--` everything is the script\'s.',
+    )
+    verb.add_argument(
+        "--watch",
+        action="append",
+        default=[],
+        metavar='"FUNCTION: EXPR, EXPR"',
+        help="what to watch, in which functions (name, qualified name or pattern; * for any that has it)",
+    )
+    verb.add_argument("--step", metavar="EXPR", help="the expression that says which step it is")
+    verb.add_argument("--every", type=int, default=1, metavar="N", help="record every n-th change of a name")
+    verb.add_argument("--when", metavar="EXPR", help="record changes only while this holds")
+    verb.add_argument("--show", action="store_true", help="print changes as they happen")
+    verb.add_argument("--name", help="the run's name (the script's, if none is given)")
+    verb.add_argument("--tag", action="append", default=[], metavar="KEY=VALUE", help="a tag for the run")
+    verb.add_argument("--keep", metavar="POLICY", help='how much of large values: full, summary or "last N"')
+    verb.add_argument("--disk", default=recording.DISK, metavar="SIZE", help="how much the run may write (2GB)")
+    verb.add_argument("--memory", default=recording.MEMORY, metavar="SIZE", help="how much may wait to be written")
+    verb.add_argument("-m", dest="module", action="store_true", help="the program is a module, as in python -m")
+    verb.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+
+
+def main(args: argparse.Namespace) -> int:
+    words: list[str] = list(args.program)
+    if not words:
+        raise OptionError("nothing-to-run", "clew run: no script was given.", "Write: clew run script.py")
+    target, rest = words[0], _take_watches(words[1:], args.watch)
+    sys.argv[:] = [target, *rest]
+    options = {"step": args.step, "every": args.every, "when": args.when, "show": args.show}
+    program = Program([parse_request(text, **options) for text in args.watch])
+    run = recording.start(
+        args.name or _name(target, args.module),
+        tags=_tags(args.tag),
+        keep=args.keep,
+        disk=args.disk,
+        memory=args.memory,
+    )
+    if not args.module and not Path(target).exists():
+        raise OptionError("no-such-script", f"clew run: there is no {target}.", "Check the path and the folder.")
+    if env.enabled():
+        program.install()
+        recording.open_until_exit(run, program.ledger)
+    return _module(target, rest, program) if args.module else _script(target, rest, program)
+
+
+def _take_watches(words: list[str], watches: list[str]) -> list[str]:
+    """`--watch "f: x"` after the script is ours, up to `--`; everything else is the script's."""
+    rest = []
+    while words:
+        word = words.pop(0)
+        if word == "--":
+            return [*rest, *words]
+        if word == "--watch" and words and ":" in words[0]:
+            watches.append(words.pop(0))
+        elif word.startswith("--watch=") and ":" in word:
+            watches.append(word.partition("=")[2])
+        else:
+            rest.append(word)
+    return rest
+
+
+def _name(target: str, is_module: bool) -> str:
+    return target.rpartition(".")[2] if is_module else Path(target).stem
+
+
+def _tags(pairs: list[str]) -> dict[str, Any]:
+    tags: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise OptionError("bad-tag", f"--tag {pair!r} has no value.", "Write --tag lr=0.1")
+        tags[key] = value
+    return tags
+
+
+# ---- the program -----------------------------------------------------------------------------------------------------
+
+
+def _script(path: str, rest: list[str], program: Program) -> int:
+    if os.path.isdir(path):
+        return _module_spec(_folder_main(path), path, rest, program)
+    sys.path[0] = os.path.dirname(os.path.realpath(path))
+    path = os.path.abspath(path)
+    main = _new_main(path)
+    main.__loader__ = SourceFileLoader("__main__", path)
+    main.__file__ = path
+    return _execute(lambda: program.compile_main(Path(path).read_bytes(), path)[0], main)
+
+
+def _folder_main(path: str) -> ModuleSpec:
+    sys.path.insert(0, path)
+    spec = importlib.util.find_spec("__main__") if "__main__" not in sys.modules else None
+    spec = spec or importlib.util.spec_from_file_location("__main__", os.path.join(path, "__main__.py"))
+    assert spec is not None
+    return spec
+
+
+def _module(name: str, rest: list[str], program: Program) -> int:
+    sys.path[0] = os.getcwd()
+    try:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = importlib.util.find_spec(f"{name}.__main__")
+    except ModuleNotFoundError:
+        spec = None
+    if spec is None or spec.origin is None:
+        raise OptionError("no-such-module", f"clew run -m: no module named {name}.", "Check the name and the folder.")
+    return _module_spec(spec, spec.origin, rest, program)
+
+
+def _module_spec(spec: ModuleSpec, argv0: str, rest: list[str], program: Program) -> int:
+    sys.argv[:] = [argv0, *rest]
+    main = _new_main(spec.origin or argv0)
+    main.__spec__ = spec
+    main.__loader__ = spec.loader
+    main.__package__ = spec.parent
+    main.__file__ = spec.origin or argv0
+
+    path = spec.origin or argv0
+    return _execute(lambda: program.compile_main(Path(path).read_bytes(), path)[0], main)
+
+
+def _new_main(path: str) -> ModuleType:
+    main = ModuleType("__main__")
+    main.__dict__.update(__builtins__=__builtins__, __file__=path, __cached__=None, __package__=None, __spec__=None)
+    sys.modules["__main__"] = main
+    return main
+
+
+def _execute(code: Any, main: ModuleType) -> int:
+    """Run the program; show its exceptions as Python would."""
+    try:
+        exec(code(), main.__dict__)
+    except SystemExit as error:
+        recording.ends_with(error)
+        raise
+    except BaseException as error:
+        recording.ends_with(error)
+        traceback = _own_frames_removed(error.__traceback__)
+        sys.excepthook(type(error), error.with_traceback(traceback), traceback)
+        if isinstance(error, KeyboardInterrupt):
+            return _die_of_interrupt()
+        return 1
+    finally:
+        forget_names(main.__dict__)
+    return 0
+
+
+def _own_frames_removed(traceback: TracebackType | None) -> TracebackType | None:
+    """The traceback from the program's own first frame on."""
+    own = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    while traceback is not None and os.path.realpath(traceback.tb_frame.f_code.co_filename).startswith(own):
+        traceback = traceback.tb_next
+    return traceback
+
+
+def _die_of_interrupt() -> int:
+    """Python dies of the signal itself after Ctrl-C, so that shells stop their loops; so do we, the run closed."""
+    recording.close_all()
+    sys.stdout.flush()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)
+    return 130
+

@@ -1,0 +1,338 @@
+"""NumPy arrays and scalars. Loaded when the user's program has loaded NumPy, or when one is read back.
+
+An array is judged by the xxh3 hash of its bytes: one read-only pass, and no second copy stays in memory. Nothing here
+holds the array itself, not even weakly, since `ndarray.resize` would notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import is_
+from typing import Any, Final
+
+import numpy as np
+from xxhash import xxh3_128, xxh3_128_digest
+
+from clew.records import Kept, NotKept, Summary
+from clew.values import objects
+from clew.values.base import SEQUENCE, Handler, Look, Looking, Node, register
+from clew.values.classes import inherits, module_of, type_name
+from clew.values.dtypes import dtype_text, read_dtype, write_dtype
+from clew.values.jsontext import plain
+from clew.values.stats import can_describe, describe
+
+_PIECE: Final = 1 << 20  # bytes of a scattered array gathered at a time
+_LONG_DOUBLE: Final = np.dtype(np.longdouble)
+_HAS_PADDING: Final = _LONG_DOUBLE.itemsize == 16 and np.finfo(np.longdouble).nmant == 63  # 10 bytes of number, 6 of anything
+
+
+def claim(cls: type) -> Handler | None:
+    if inherits(cls, np.ndarray):
+        return Handler(None, _array_look(cls))
+    if inherits(cls, np.generic) and _is_of_numpy(cls):
+        return Handler(None, _look_void) if inherits(cls, np.void) else Handler(_scalar_atom(cls), None)
+    if inherits(cls, np.dtype):
+        return Handler(lambda x: {"$": "numpy.dtype", "is": write_dtype(x)}, None)
+    return None
+
+
+def _is_of_numpy(cls: type) -> bool:
+    return module_of(cls).partition(".")[0] in ("numpy", "ml_dtypes")
+
+
+def _array_look(cls: type) -> Look:
+    if cls is np.ndarray or cls is np.memmap:
+        return look_array
+    if cls is np.ma.MaskedArray:
+        return _look_masked
+    if cls is np.matrix or cls is np.recarray or cls is np.char.chararray:
+        return _look_named_class
+    return objects.look_of_class(cls, "value", _base_view, np.ndarray)
+
+
+# ---- the bytes of an array
+
+
+def _raw(array: Any) -> memoryview:
+    """The bytes of a C-contiguous array, seen without a copy, whatever its dtype."""
+    if array.size == 0 or array.itemsize == 0:
+        return memoryview(b"")
+    return memoryview(array.reshape(-1).view(np.uint8))
+
+
+def _hash(array: Any) -> bytes:
+    """xxh3 of the elements in C order."""
+    if _HAS_PADDING and array.dtype.kind in "fc" and array.dtype.itemsize in (16, 32) and array.dtype.char in "gG":
+        return xxh3_128_digest(_without_padding(array))
+    if array.flags.c_contiguous:
+        return xxh3_128_digest(_raw(array))
+    hasher = xxh3_128()
+    for piece in _gathered(array):
+        hasher.update(_raw(piece))
+    return hasher.digest()
+
+
+def _without_padding(array: Any) -> bytes:
+    """The bytes of x86 long doubles without the six that mean nothing."""
+    if array.size == 0:
+        return b""
+    rows = np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(-1, 16)
+    return rows[:, :10].tobytes()
+
+
+def _gathered(array: Any) -> Iterator[Any]:
+    """A scattered array in contiguous pieces, in C order."""
+    if array.nbytes <= _PIECE:
+        yield np.ascontiguousarray(array)
+        return
+    size = max(1, _PIECE // max(1, array.itemsize))
+    flat = array.flat
+    for start in range(0, array.size, size):
+        yield flat[start : start + size]
+
+
+def _plain(array: Any) -> Any:
+    """The array as a base ndarray, so that no method of a subclass is met."""
+    return array if type(array) is np.ndarray else np.ndarray.view(array, np.ndarray)
+
+
+class ArrayWatch:
+    """The test of an array: outline and hash. An array of Fortran order is hashed as it lies, without being gathered."""
+
+    __slots__ = ("_content", "_dtype", "_shape", "_type", "_whole")
+
+    def __init__(self, array: Any, base: Any, content: bytes) -> None:
+        self._type = type(array)
+        self._dtype = base.dtype
+        self._shape = base.shape
+        self._whole = _is_turned(base)
+        self._content = _hash(base.T) if self._whole else content
+
+    def __call__(self, obj: Any) -> bool:
+        if type(obj) is not self._type:
+            return False
+        base = _plain(obj)
+        if base.shape != self._shape or (base.dtype is not self._dtype and base.dtype != self._dtype):
+            return False
+        if self._whole:
+            return _is_turned(base) and _hash(base.T) == self._content
+        return _hash(base) == self._content
+
+
+def _is_turned(base: Any) -> bool:
+    flags = base.flags
+    return bool(flags.f_contiguous and not flags.c_contiguous)
+
+
+# ---- arrays
+
+
+def look_array(obj: Any, walk: Looking) -> Node:
+    base = _plain(obj)
+    dtype = base.dtype
+    if dtype.hasobject or dtype.kind == "T":
+        return _look_objects(obj, base, walk)
+    node = Node(type_name(type(obj)), "numpy", note={"dtype": write_dtype(dtype), "shape": list(base.shape)})
+    node.summary = Summary(base.shape, dtype_text(dtype), "cpu", size=base.nbytes)
+    node.why = walk.room_for(base.nbytes)
+    if node.why:
+        node.kept = Kept.SUMMARY
+        node.content = _hash(base)
+        _describe(node, base, walk)
+    else:
+        raw = base.tobytes()
+        node.content = _hash(base) if dtype.char in "gG" else xxh3_128_digest(raw)
+        node.aside = {"part": walk.add_part(raw)}
+    walk.watch(obj, ArrayWatch(obj, base, node.content))
+    return node
+
+
+def _describe(node: Node, base: Any, walk: Looking) -> None:
+    """Statistics now, since nobody will have the bytes later."""
+    assert node.summary is not None
+    if walk.describing and can_describe(base.dtype):
+        with np.errstate(all="ignore"):
+            describe(_gathered(base) if not base.flags.c_contiguous else _gathered(base.reshape(-1)), node.summary)
+    node.aside = {"why": node.why, "summary": written_summary(node.summary)}
+
+
+def written_summary(summary: Summary) -> dict[str, Any]:
+    """A summary inside a body: JSON, so that an infinity is an atom."""
+    names = ("device", "size", "min", "max", "mean", "std", "nan", "inf")
+    found = {name: plain(getattr(summary, name)) for name in names if getattr(summary, name) is not None}
+    return {"shape": list(summary.shape or ()), "dtype": summary.dtype, **found}
+
+
+def _look_objects(obj: Any, base: Any, walk: Looking) -> Node:
+    """Arrays of Python objects: a container like any other."""
+    items = base.reshape(-1).tolist()
+    note = {"dtype": write_dtype(base.dtype), "shape": list(base.shape)}
+    node = Node(type_name(type(obj)), "numpy.object", SEQUENCE, items, note=note)
+    node.summary = Summary(base.shape, dtype_text(base.dtype), "cpu", size=base.nbytes)
+    walk.guard(_same_objects, obj, (base.dtype, base.shape, items))
+    return node
+
+
+def _same_objects(obj: Any, kept: tuple[Any, tuple[int, ...], list[Any]]) -> bool:
+    base = _plain(obj)
+    dtype, shape, items = kept
+    return base.dtype is dtype and base.shape == shape and all(map(is_, base.reshape(-1).tolist(), items))
+
+
+def _look_named_class(obj: Any, walk: Looking) -> Node:
+    """`matrix`, `recarray`, `chararray`: an array and the name of NumPy's own class for it."""
+    node = look_array(obj, walk)
+    node.note = {**(node.note or {}), "class": type(obj).__name__}
+    return node
+
+
+def _look_masked(obj: Any, walk: Looking) -> Node:
+    mask = object.__getattribute__(obj, "_mask")
+    data = np.ndarray.view(obj, np.ndarray)
+    hidden = None if mask is np.ma.nomask else _plain(mask)
+    fill = object.__getattribute__(obj, "_fill_value")
+    node = Node("numpy.ma.MaskedArray", "numpy.masked", SEQUENCE, [data, hidden, fill])
+    node.summary = Summary(data.shape, dtype_text(data.dtype), "cpu", size=data.nbytes)
+    walk.guard(_same_masked, obj, (mask, fill, _outline(data)))
+    return node
+
+
+def _same_masked(obj: Any, kept: tuple[Any, Any, Any]) -> bool:
+    mask, fill, outline = kept
+    return (
+        object.__getattribute__(obj, "_mask") is mask
+        and object.__getattribute__(obj, "_fill_value") is fill
+        and _outline(np.ndarray.view(obj, np.ndarray)) == outline
+    )
+
+
+def _outline(base: Any) -> tuple[Any, ...]:
+    return base.shape, base.strides, base.dtype, base.ctypes.data
+
+
+def _base_view(obj: Any, walk: Looking) -> Any:
+    """The content of a user's subclass: the view shares its memory, so the guard of the view sees its changes."""
+    view = np.ndarray.view(obj, np.ndarray)
+    walk.guard(_same_outline, obj, _outline(view))
+    return view
+
+
+def _same_outline(obj: Any, outline: tuple[Any, ...]) -> bool:
+    return _outline(np.ndarray.view(obj, np.ndarray)) == outline
+
+
+def _look_void(obj: Any, walk: Looking) -> Node:
+    """A structured scalar, which can be changed in place: an array of no dimensions."""
+    node = look_array(np.asarray(obj), _Unwatched(walk))
+    node.type, node.note = "numpy.void", {**(node.note or {}), "class": "void"}
+    walk.watch(obj, _VoidWatch(obj, node.content))
+    return node
+
+
+class _VoidWatch:
+    __slots__ = ("_content", "_dtype")
+
+    def __init__(self, obj: Any, content: bytes) -> None:
+        self._dtype = obj.dtype
+        self._content = content
+
+    def __call__(self, obj: Any) -> bool:
+        return inherits(type(obj), np.void) and obj.dtype == self._dtype and _hash(np.asarray(obj)) == self._content
+
+
+class _Unwatched:
+    """The walk, for an adapter that leaves the guard itself."""
+
+    def __init__(self, walk: Looking) -> None:
+        self.lit, self.objects, self.describing = walk.lit, walk.objects, walk.describing
+        self.room_for, self.add_part, self.guard = walk.room_for, walk.add_part, walk.guard
+
+    def watch(self, obj: Any, test: Any) -> None:
+        return None
+
+
+# ---- scalars
+
+
+def _scalar_atom(cls: type) -> Any:
+    if cls is np.str_:
+        return lambda x: {"$": "numpy.str", "is": plain(str.__str__(x))}
+    if cls is np.bytes_:
+        return lambda x: {"$": "numpy.bytes", "is": plain(bytes.__getitem__(x, slice(None)))}
+    if cls is np.longdouble or cls is np.clongdouble:
+        return lambda x: {"$": "numpy.scalar", "is": [x.dtype.str, _padded_hex(x)]}
+    return lambda x: {"$": "numpy.scalar", "is": [write_dtype(x.dtype), x.tobytes().hex()]}
+
+
+def _padded_hex(x: Any) -> str:
+    raw = x.tobytes()
+    if not _HAS_PADDING:
+        return raw.hex()  # type: ignore[no-any-return]
+    return "".join(raw[i : i + 10].hex() + "00" * 6 for i in range(0, len(raw), 16))
+
+
+# ---- reading back
+
+
+def _read_array(tree: dict[str, Any], reader: Any) -> Any:
+    if "part" not in tree:
+        return _not_kept(tree, "numpy.ndarray")
+    array = from_bytes(reader.parts[tree["part"]], read_dtype(tree["dtype"]), tree["shape"])
+    kind = tree.get("class")
+    if kind == "void":
+        return array[()]
+    known = {"matrix": np.matrix, "recarray": np.recarray, "chararray": np.char.chararray}.get(kind or "")
+    return array if known is None else array.view(known)
+
+
+def from_bytes(raw: Any, dtype: Any, shape: list[int]) -> Any:
+    """An array on the given bytes: not copied if they may be written to (a private memory map), else a copy."""
+    if dtype.itemsize == 0 or memoryview(raw).nbytes == 0:
+        return np.zeros(shape, dtype)
+    buffer = bytearray(raw) if memoryview(raw).readonly else raw
+    return np.ndarray(tuple(shape), dtype, buffer)
+
+
+def _not_kept(tree: dict[str, Any], name: str) -> NotKept:
+    return NotKept(name, Kept.SUMMARY, tree.get("why", ""), read_summary(tree.get("summary", {})))
+
+
+def read_summary(given: dict[str, Any]) -> Summary:
+    numbers = {k: float(v["is"]) if type(v) is dict else v for k, v in given.items() if k != "shape"}
+    return Summary(shape=tuple(given.get("shape", ())), **numbers)
+
+
+def _read_objects(tree: dict[str, Any], reader: Any) -> Any:
+    array = reader.begin(np.empty(tree["shape"], read_dtype(tree["dtype"])))
+    flat = array.reshape(-1)
+    for index, item in enumerate(tree["items"]):
+        flat[index] = reader.read(item)
+    return array
+
+
+def _read_masked(tree: dict[str, Any], reader: Any) -> Any:
+    data, mask, fill = (reader.read(x) for x in tree["items"])
+    if type(data) is NotKept:
+        return data
+    array = np.ma.MaskedArray(data, mask=np.ma.nomask if mask is None else mask)
+    if fill is not None:
+        array.fill_value = fill[()] if isinstance(fill, np.ndarray) else fill
+    return array
+
+
+def _read_scalar(tree: dict[str, Any], reader: Any) -> Any:
+    dtype, raw = tree["is"]
+    return np.frombuffer(bytes.fromhex(raw), read_dtype(dtype))[0]
+
+
+READERS: Final[dict[str, Any]] = {
+    "numpy": _read_array,
+    "numpy.object": _read_objects,
+    "numpy.masked": _read_masked,
+    "numpy.scalar": _read_scalar,
+    "numpy.str": lambda tree, reader: np.str_(reader.read(tree["is"])),
+    "numpy.bytes": lambda tree, reader: np.bytes_(reader.read(tree["is"])),
+    "numpy.dtype": lambda tree, reader: read_dtype(tree["is"]),
+}
+
+register(np.ndarray, look=look_array)

@@ -1,0 +1,439 @@
+"""torch tensors. Loaded when the user's program has loaded torch, or when a tensor is read back.
+
+Bytes of dense CPU tensors are read straight from memory: no operator runs, so autograd, dispatch modes, profilers,
+version counters and random state notice nothing. A tensor is judged by identity, version, address and outline, and up to
+`HASHED` bytes on the CPU by the hash of its bytes as well, because `.data` and memory shared with NumPy do not move the
+version. Above that size such a change goes unseen until something else shows it (docs: limitations).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Iterator
+from typing import Any, Final
+
+from xxhash import xxh3_128, xxh3_128_digest
+
+from clew.records import Kept, NotKept, Summary
+from clew.values import objects
+from clew.values.base import SEQUENCE, Handler, Look, Looking, Node
+from clew.values.classes import dict_of, inherits, instance_dict_getter, mro_of, type_name
+from clew.values.jsontext import plain
+from clew.values.python import opaque
+
+try:
+    import torch
+except ImportError:  # a run is read where there is no torch: tensors come back as NumPy arrays
+    torch = None  # type: ignore[assignment]
+
+HASHED: Final = 256 << 10
+_PIECE: Final = 1 << 20  # bytes
+_CANNOT: Final = "its data cannot be read here"
+
+
+def claim(cls: type) -> Handler | None:
+    if torch is None:
+        return None
+    if inherits(cls, torch.Tensor):
+        return Handler(None, _tensor_look(cls))
+    if inherits(cls, torch.nn.Module):
+        return Handler(None, _look_module)
+    if cls is torch.Size:
+        return Handler(None, lambda obj, walk: Node("torch.Size", "torch.size", SEQUENCE, list(tuple.__iter__(obj))))
+    if cls is torch.dtype:
+        return Handler(lambda x: {"$": "torch.dtype", "is": str(x)[6:]}, None)
+    if cls is torch.device:
+        return Handler(lambda x: {"$": "torch.device", "is": str(x)}, None)
+    if _is_optimizer(cls):
+        return Handler(None, _look_optimizer)
+    return None
+
+
+def _is_optimizer(cls: type) -> bool:
+    optim = getattr(torch, "optim", None)
+    return optim is not None and inherits(cls, optim.Optimizer)
+
+
+def _tensor_look(cls: type) -> Look:
+    if _dispatches(cls):
+        return lambda obj, walk: opaque(obj, "a tensor with a dispatch of its own, whose code would run")
+    if cls is torch.Tensor or cls is torch.nn.Parameter or cls is getattr(torch.nn, "Buffer", None):
+        return look_tensor
+    return objects.look_of_class(cls, "value", _base_of, torch.Tensor)
+
+
+def _dispatches(cls: type) -> bool:
+    """True if operators on such tensors run Python code (`__torch_dispatch__`)."""
+    disabled = getattr(torch._C, "_disabled_torch_dispatch_impl", None)
+    for base in mro_of(cls):
+        if base is torch.Tensor:
+            return False
+        found = dict_of(base).get("__torch_dispatch__")
+        if found is not None and found is not disabled:
+            return True
+    return False
+
+
+class _Quiet:
+    """No user code and no traces in torch: no function or dispatch modes, no autograd."""
+
+    def __enter__(self) -> None:
+        self._guards = [torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch.no_grad()]  # type: ignore[attr-defined]
+        for guard in self._guards:
+            guard.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        for guard in reversed(self._guards):
+            guard.__exit__(*error)
+
+
+# ---- tensors
+
+
+def look_tensor(obj: Any, walk: Looking) -> Node:
+    if torch._C._len_torch_function_stack():  # `with torch.device(...)` is one: even `x.shape` would go through it
+        with torch._C.DisableTorchFunction():
+            return _look(obj, walk, type_name(type(obj)))
+    return _look(obj, walk, "torch.Tensor" if type(obj) is torch.Tensor else type_name(type(obj)))
+
+
+def _look(obj: Any, walk: Looking, name: str) -> Node:
+    shape, dtype, device = tuple(obj.shape), str(obj.dtype)[6:], str(obj.device)
+    note = {"dtype": dtype, "shape": list(shape), "device": device, "requires_grad": obj.requires_grad}
+    node = Node("torch.nn.Parameter" if name == "torch.nn.parameter.Parameter" else name, "torch", note=note)
+    node.summary = Summary(shape, dtype, device)
+    try:
+        if obj.layout is torch.strided and not obj.is_quantized and not obj.is_meta:
+            _take_dense(obj, node, walk)
+        else:
+            _take_special(obj, node)
+    except (RuntimeError, NotImplementedError) as error:  # functorch wrappers, storages given away, odd backends
+        node.kept, node.why = Kept.SUMMARY, f"{_CANNOT} ({type(error).__name__})"
+        node.content = b"%x" % id(obj)
+    if node.kept is not Kept.FULL:
+        node.aside = {"why": node.why, "summary": _written(node.summary)}
+    walk.watch(obj, TensorWatch(obj, node))
+    return node
+
+
+def _take_dense(obj: Any, node: Node, walk: Looking) -> None:
+    assert node.summary is not None
+    size = obj.numel() * obj.element_size()
+    node.summary.size = size
+    if obj.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        raise RuntimeError("inside a CUDA graph capture")
+    node.why = walk.room_for(size)
+    if not node.why:
+        raw = _bytes_of(obj, size)
+        node.content = xxh3_128_digest(raw)
+        node.aside = {"part": walk.add_part(raw)}
+        return
+    node.kept = Kept.SUMMARY
+    pieces = _pieces_of(obj, size)
+    node.content = _described(pieces, node) if walk.describing else _hashed(pieces)
+
+
+def _is_direct(obj: Any) -> bool:
+    """True if the elements lie in CPU memory one after the other, exactly as they mean."""
+    return obj.device.type == "cpu" and obj.is_contiguous() and not obj.is_conj() and not obj.is_neg()
+
+
+def _bytes_of(obj: Any, size: int) -> bytes:
+    """All elements, in C order."""
+    if not size:
+        return b""
+    if not _is_direct(obj):
+        with _Quiet():
+            obj = _resolved(obj)
+            return ctypes.string_at(_address(obj, size), size)
+    return ctypes.string_at(_address(obj, size), size)
+
+
+def _resolved(obj: Any) -> Any:
+    return obj.detach().resolve_conj().resolve_neg().cpu().contiguous()
+
+
+def _address(obj: Any, size: int) -> int:
+    """Where the elements begin. A storage that was given back (FSDP does it) has no bytes behind the tensor's shape."""
+    end = obj.storage_offset() * obj.element_size() + size
+    address: int = obj.data_ptr()
+    if not address or obj.untyped_storage().nbytes() < end:
+        raise RuntimeError("the storage is smaller than the tensor")
+    return address
+
+
+def _pieces_of(obj: Any, size: int) -> Iterator[bytes]:
+    """All elements in C order, a piece at a time: a large tensor is not copied as a whole."""
+    if size and _is_direct(obj):
+        address = _address(obj, size)
+        for start in range(0, size, _PIECE):
+            yield ctypes.string_at(address + start, min(_PIECE, size - start))
+        return
+    with _Quiet():
+        flat = obj.detach()
+        rows = flat if flat.dim() else flat.reshape(1)
+        step = max(1, _PIECE * rows.shape[0] // max(1, size))
+        for start in range(0, rows.shape[0], step):
+            some = rows[start : start + step]
+            yield _bytes_of(some, some.numel() * some.element_size())
+
+
+def _hashed(pieces: Iterator[bytes]) -> bytes:
+    hasher = xxh3_128()
+    for piece in pieces:
+        hasher.update(piece)
+    return hasher.digest()
+
+
+def _described(pieces: Iterator[bytes], node: Node) -> bytes:
+    """Hash and statistics in one pass over the bytes."""
+    import numpy as np
+
+    from clew.values.dtypes import numbers_from
+    from clew.values.stats import can_describe, describe
+
+    assert node.summary is not None and node.note is not None
+    hasher, dtype, summary = xxh3_128(), node.note["dtype"], node.summary
+
+    def numbers() -> Iterator[Any]:
+        for piece in pieces:
+            hasher.update(piece)
+            found = numbers_from(piece, dtype)
+            if found is not None and can_describe(found.dtype):
+                yield found
+
+    with np.errstate(all="ignore"):
+        describe(numbers(), summary)
+    if summary.min is None and not summary.nan:
+        summary.nan = summary.inf = None  # nothing of it was a number
+    return hasher.digest()
+
+
+def _written(summary: Summary | None) -> dict[str, Any]:
+    from clew.values.numpy import written_summary
+
+    return written_summary(summary or Summary())
+
+
+# ---- tensors without plain bytes
+
+
+def _take_special(obj: Any, node: Node) -> None:
+    """Sparse, quantised, meta: said honestly, hashed where there is something to hash, not kept."""
+    node.kept = Kept.SUMMARY
+    assert node.note is not None and node.summary is not None
+    node.note["layout"] = str(obj.layout)[6:]
+    if obj.is_meta:
+        node.why = "a meta tensor has no data"
+        return
+    with _Quiet():
+        inner, node.why = _inner_of(obj.detach())
+    hasher = xxh3_128(node.why.encode())
+    for part in inner:
+        size = part.numel() * part.element_size()
+        node.summary.size = (node.summary.size or 0) + size
+        hasher.update(str((tuple(part.shape), part.dtype)).encode())
+        for piece in _pieces_of(part, size):
+            hasher.update(piece)
+    node.content = hasher.digest()
+
+
+def _inner_of(obj: Any) -> tuple[list[Any], str]:
+    """The dense tensors something special is made of, and what it is."""
+    if obj.is_quantized:
+        return [obj.int_repr()], f"quantised: {_quantisation(obj)}"
+    if obj.layout is torch.sparse_coo:
+        return [obj._indices(), obj._values()], f"sparse (coo), {obj._nnz()} values of {obj.numel()}"
+    if obj.layout in (torch.sparse_csr, torch.sparse_bsr):
+        inner = [obj.crow_indices(), obj.col_indices(), obj.values()]
+    elif obj.layout in (torch.sparse_csc, torch.sparse_bsc):
+        inner = [obj.ccol_indices(), obj.row_indices(), obj.values()]
+    else:
+        raise NotImplementedError(str(obj.layout))
+    return inner, f"sparse ({str(obj.layout)[13:]}), {obj._nnz()} values of {obj.numel()}"
+
+
+def _quantisation(obj: Any) -> str:
+    scheme = str(obj.qscheme())[6:]
+    if "per_tensor" in scheme:
+        return f"{scheme}, scale {obj.q_scale()!r}, zero point {obj.q_zero_point()}"
+    return f"{scheme}, scales {obj.q_per_channel_scales().tolist()}, zero points {obj.q_per_channel_zero_points().tolist()}"
+
+
+# ---- the test
+
+
+class TensorWatch:
+    """Is it the same tensor, of the same version, at the same place, with the same bytes?"""
+
+    __slots__ = ("_content", "_dtype", "_grad", "_place", "_ref", "_shape", "_size", "_stride", "_version")
+
+    def __init__(self, obj: Any, node: Node) -> None:
+        self._ref = weakref.ref(obj)
+        self._shape, self._dtype, self._grad = obj.shape, obj.dtype, obj.requires_grad
+        self._version = -1 if obj.is_inference() else obj._version
+        self._place, self._stride, self._size = -1, (), -1
+        self._content = node.content
+        if obj.layout is not torch.strided or obj.is_quantized or obj.is_meta or node.why.startswith(_CANNOT):
+            return
+        self._place, self._stride = obj.data_ptr(), obj.stride()
+        size = obj.numel() * obj.element_size()
+        if obj.device.type == "cpu" and (size <= HASHED or self._version < 0):
+            self._size = size if _is_direct(obj) else -2  # -2: gathered at every look, as it was for the digest
+
+    def __call__(self, obj: Any) -> bool:
+        if self._ref() is not obj:
+            return False
+        if torch._C._len_torch_function_stack():
+            with torch._C.DisableTorchFunction():
+                return self._holds(obj)
+        return self._holds(obj)
+
+    def _holds(self, obj: Any) -> bool:
+        try:
+            if self._version < 0:
+                return self._size != -1 and self._outline_holds(obj) and self._bytes_hold(obj)
+            return obj._version == self._version and self._outline_holds(obj) and (self._size == -1 or self._bytes_hold(obj))
+        except RuntimeError:
+            return False
+
+    def _outline_holds(self, obj: Any) -> bool:
+        if obj.shape != self._shape or obj.requires_grad is not self._grad or obj.dtype is not self._dtype:
+            return False
+        return self._place == -1 or (obj.data_ptr() == self._place and obj.stride() == self._stride)
+
+    def _bytes_hold(self, obj: Any) -> bool:
+        if self._size >= 0:
+            return xxh3_128_digest(ctypes.string_at(self._place, self._size)) == self._content
+        return xxh3_128_digest(_bytes_of(obj, obj.numel() * obj.element_size())) == self._content
+
+
+# ---- subclasses, modules, optimizers
+
+
+class _Base:
+    """A user's tensor subclass, seen as the tensor it is."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+
+def _base_of(obj: Any, walk: Looking) -> Any:
+    return _Base(obj)
+
+
+def _look_base(obj: _Base, walk: Looking) -> Node:
+    with torch._C.DisableTorchFunction():
+        return _look(obj.tensor, _Inner(walk, obj), "torch.Tensor")
+
+
+class _Inner:
+    """The walk, with the test of the tensor put on what stands for it."""
+
+    def __init__(self, walk: Looking, base: _Base) -> None:
+        self._walk = walk
+        self._base = base
+        self.lit, self.objects, self.describing = walk.lit, walk.objects, walk.describing
+        self.room_for, self.add_part, self.guard = walk.room_for, walk.add_part, walk.guard
+
+    def watch(self, obj: Any, test: Any) -> None:
+        self._walk.guard(_base_holds, obj, test)
+
+
+def _base_holds(obj: Any, test: TensorWatch) -> bool:
+    with torch._C.DisableTorchFunction():
+        return test._ref() is obj and test._holds(obj)
+
+
+def _look_module(obj: Any, walk: Looking) -> Node:
+    count, elements = _parameters_in(obj)
+    node = opaque(obj, f"a module with {count:,} parameters of {elements:,} numbers; it is compared by identity")
+    node.summary = Summary(length=count)
+    return node
+
+
+def _parameters_in(module: Any) -> tuple[int, int]:
+    """Parameters and their numbers, counted in the real dicts, since `parameters()` may be a user's."""
+    seen: set[int] = set()
+    count = elements = 0
+    todo = [module]
+    while todo:
+        current = todo.pop()
+        if current is None or id(current) in seen:
+            continue
+        seen.add(id(current))
+        if inherits(type(current), torch.nn.Module):
+            todo.extend(_held_by(current))
+        elif inherits(type(current), torch.Tensor) and not _dispatches(type(current)):
+            with torch._C.DisableTorchFunction():
+                count, elements = count + 1, elements + current.numel()
+    return count, elements
+
+
+def _held_by(module: Any) -> list[Any]:
+    getter = instance_dict_getter(type(module))
+    inside = {} if getter is None else getter(module)
+    rows = [inside.get("_modules"), inside.get("_parameters")]
+    return [x for row in rows if row is not None and inherits(type(row), dict) for x in dict.values(row)]
+
+
+def _look_optimizer(obj: Any, walk: Looking) -> Node:
+    return opaque(obj, "an optimizer; it is compared by identity")
+
+
+# ---- reading back
+
+
+def _read_tensor(tree: dict[str, Any], reader: Any) -> Any:
+    if "part" not in tree:
+        from clew.values.numpy import read_summary
+
+        return NotKept("torch.Tensor", Kept.SUMMARY, tree.get("why", ""), read_summary(tree.get("summary", {})))
+    raw = reader.parts[tree["part"]]
+    return _as_array(raw, tree) if torch is None else _as_tensor(raw, tree)
+
+
+def _as_tensor(raw: Any, tree: dict[str, Any]) -> Any:
+    dtype = getattr(torch, tree["dtype"])
+    if not memoryview(raw).nbytes:
+        tensor = torch.empty(tree["shape"], dtype=dtype)
+    else:
+        buffer = bytearray(raw) if memoryview(raw).readonly else raw
+        tensor = torch.frombuffer(buffer, dtype=dtype).reshape(tree["shape"])
+    return tensor.requires_grad_() if tree["requires_grad"] and (dtype.is_floating_point or dtype.is_complex) else tensor
+
+
+def _as_array(raw: Any, tree: dict[str, Any]) -> Any:
+    from clew.values.dtypes import numbers_from
+
+    numbers = numbers_from(bytearray(raw), tree["dtype"])
+    if numbers is None:
+        return NotKept("torch.Tensor", Kept.FULL, f"{tree['dtype']} needs torch to be read", Summary(tuple(tree["shape"]), tree["dtype"]))
+    return numbers.reshape(tree["shape"])
+
+
+def _read_size(tree: dict[str, Any], reader: Any) -> Any:
+    sizes = [reader.read(x) for x in tree["items"]]
+    return tuple(sizes) if torch is None else torch.Size(sizes)
+
+
+def _read_named(tree: dict[str, Any], reader: Any) -> Any:
+    if torch is None:
+        return plain(tree["is"])
+    return getattr(torch, tree["is"]) if tree["$"] == "torch.dtype" else torch.device(tree["is"])
+
+
+READERS: Final[dict[str, Any]] = {
+    "torch": _read_tensor,
+    "torch.size": _read_size,
+    "torch.dtype": _read_named,
+    "torch.device": _read_named,
+}
+
+if torch is not None:
+    from clew.values.base import register
+
+    register(_Base, look=_look_base)

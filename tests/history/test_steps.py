@@ -1,0 +1,168 @@
+"""Which step a change belongs to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from history.writing import Written
+
+from clew.records import DELETED
+
+
+def test_without_steps_changes_are_numbered_by_name_over_the_run(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    shard = written.shard()
+    for _ in range(2):
+        call = shard.call()
+        shard.change(call, "x", 1)
+        shard.change(call, "y", 1)
+        shard.change(call, "x", 2)
+    shard.close()
+    run = written.open()
+    assert run["x"].steps == [0, 1, 2, 3]
+    assert run["y"].steps == [0, 1]
+    assert [change.step for change in run.changes()] == [0, 0, 1, 2, 1, 3]
+
+
+def test_a_change_has_the_last_step_before_it_in_its_call(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    shard = written.shard()
+    call = shard.call()
+    for step in (10, 20):
+        shard.step(call, step)
+        shard.change(call, "x", step)
+        shard.change(call, "x", step + 1)
+    shard.close()
+    run = written.open()
+    assert run["x"].steps == [10, 10, 20, 20]
+    assert run["x"].changes[2].step == 20
+
+
+def test_a_change_before_the_first_step_is_numbered(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    shard = written.shard()
+    call = shard.call()
+    shard.change(call, "x", 1)
+    shard.step(call, 50)
+    shard.change(call, "x", 2)
+    shard.close()
+    assert written.open()["x"].steps == [0, 50]
+
+
+def test_steps_of_one_call_do_not_reach_its_sibling(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    shard = written.shard()
+    one, two = shard.call(), shard.call()
+    shard.step(one, 7)
+    shard.change(two, "x", 1)
+    shard.change(one, "x", 2)
+    shard.close()
+    assert written.open()["x"].steps == [0, 7]
+
+
+def test_a_call_inherits_the_step_its_caller_was_at(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    shard = written.shard()
+    top = shard.call("loop")
+    for step in (1, 2):
+        shard.step(top, step)
+        middle = shard.call("middle", parent=top)
+        inner = shard.call("inner", parent=middle)
+        shard.change(inner, "x", step)
+    shard.step(top, 3)
+    shard.change(inner, "x", 9)  # late, but its call began in step 2
+    shard.close()
+    run = written.open()
+    assert run["x"].steps == [1, 2, 2]
+    assert [call.step for call in run.calls("inner")] == [1, 2]
+    assert run.calls("loop")[0].step is None
+
+
+def test_a_call_told_its_step_needs_no_caller(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    shard = written.shard()
+    call = shard.call(step=42)
+    shard.change(call, "x", 1)
+    inner = shard.call(parent=call)
+    shard.change(inner, "x", 2)
+    shard.step(call, 43)
+    shard.change(call, "x", 3)
+    shard.close()
+    run = written.open()
+    assert run["x"].steps == [42, 42, 43]
+    assert [call.step for call in run.calls()] == [42, 42]
+
+
+def test_changes_that_were_held_back_have_the_step_of_their_moment(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    shard = written.shard()
+    call = shard.call(at=0)
+    shard.step(call, 1, at=10)
+    shard.change(call, "x", "a", at=11)
+    shard.step(call, 2, at=20)
+    shard.change(call, "x", "c", at=21)
+    shard.change(call, "x", "b", at=12)
+    shard.close()
+    series = written.open()["x"]
+    assert series.values == ["a", "b", "c"]
+    assert series.steps == [1, 1, 2]
+
+
+def test_each_process_has_its_own_steps(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    for rank in (0, 1):
+        shard = written.shard(rank)
+        call = shard.call(at=0)
+        shard.step(call, 100 * rank, at=1)
+        shard.change(call, "x", rank, at=2 + rank)
+        shard.close()
+    assert written.open()["x"].steps == [0, 100]
+
+
+def test_a_step_may_be_a_number_of_numpy_or_a_text(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    shard = written.shard()
+    call = shard.call()
+    for step in (np.int64(5), "warmup", 2.5):
+        shard.step(call, step)
+        shard.change(call, "x", 1)
+    shard.close()
+    steps = written.open()["x"].steps
+    assert steps == [5, "warmup", 2.5]
+    assert type(steps[0]) is int
+
+
+def test_a_step_that_was_deleted_or_none_says_nothing(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    shard = written.shard()
+    call = shard.call()
+    for step in (5, None, DELETED):
+        shard.step(call, step)
+        shard.change(call, "x", 1)
+    shard.close()
+    assert written.open()["x"].steps == [5, 5, 5]
+
+
+def test_a_damaged_run_whose_calls_made_each_other_still_answers(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    shard = written.shard()
+    one = shard.call("a", parent=2)
+    shard.call("b", parent=one)
+    other = shard.call("c")
+    shard.step(other, 9)
+    shard.change(one, "x", 1)
+    shard.close()
+    assert written.open()["x"].steps == [0]
+
+
+def test_recursion_a_thousand_deep_finds_the_step_at_its_root(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    shard = written.shard()
+    call = shard.call()
+    shard.step(call, 3)
+    for _ in range(1000):
+        call = shard.call(parent=call)
+    shard.change(call, "x", 1)
+    shard.close()
+    assert written.open()["x"].steps == [3]

@@ -1,0 +1,177 @@
+"""Runs one of CPython's own test modules, plainly or with every function in it watched, and says how each test ended.
+
+    python cpython_runner.py OUT.json test.test_heapq heapq          # plainly
+    python cpython_runner.py OUT.json --watch test.test_heapq heapq  # with "*" on all of test.test_heapq and heapq
+
+Functions that the code makes while it runs are watched too: their code objects are constants of the code around them,
+and are replaced there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import time
+import unittest
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+
+class Outcomes(unittest.TestResult):
+    """How each test ended: by id, in order (an id may come several times)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended: dict[str, list[str]] = {}
+        self.details: dict[str, str] = {}
+
+    def _note(self, test: unittest.TestCase, outcome: str, error: Any = None) -> None:
+        name = test.id()
+        self.ended.setdefault(name, []).append(outcome)
+        if error is not None:
+            self.details[name] = self._exc_info_to_string(error, test)
+
+    def addSuccess(self, test: unittest.TestCase) -> None:
+        self._note(test, "passed")
+
+    def addError(self, test: unittest.TestCase, err: Any) -> None:
+        self._note(test, f"error: {err[0].__name__}", err)
+
+    def addFailure(self, test: unittest.TestCase, err: Any) -> None:
+        self._note(test, "failed", err)
+
+    def addSkip(self, test: unittest.TestCase, reason: str) -> None:
+        self._note(test, f"skipped: {reason}")
+
+    def addExpectedFailure(self, test: unittest.TestCase, err: Any) -> None:
+        self._note(test, "failed, as expected")
+
+    def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:
+        self._note(test, "passed, unexpectedly")
+
+    def addSubTest(self, test: unittest.TestCase, subtest: unittest.TestCase, err: Any) -> None:
+        if err is not None:
+            self._note(subtest, f"failed: {err[0].__name__}", err)
+
+
+def functions_in(module: ModuleType) -> list[FunctionType]:
+    """The functions a module and its classes define, each once, in order."""
+    from clew.errors import TargetError
+    from clew.probes.lines.targets import functions_of
+
+    found: dict[FunctionType, None] = {}
+    seen: set[int] = set()
+
+    def walk(namespace: dict[str, Any]) -> None:
+        for value in list(namespace.values()):
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            if isinstance(value, type):
+                if value.__module__ == module.__name__:
+                    walk(dict(vars(value)))
+                continue
+            try:
+                functions = functions_of(value)
+            except TargetError:
+                continue
+            except Exception:  # an object of the tests that answers every question with an error
+                continue
+            for function in functions:
+                if function.__code__.co_filename == module.__file__:
+                    found[function] = None
+
+    walk(dict(vars(module)))
+    return list(found)
+
+
+class Watching:
+    """Puts "*" on functions, and on the functions they will make."""
+
+    def __init__(self) -> None:
+        from clew.probes.lines.options import options
+
+        self.options = options(("*",))
+        self.functions = self.nested = 0
+        self.unknown: list[str] = []
+
+    def module(self, module: ModuleType) -> None:
+        from clew.probes.lines import engine, source
+
+        for function in functions_in(module):
+            original = function.__code__
+            found = source.find(original, function.__globals__)
+            if isinstance(found, source.Unknown):
+                self.unknown.append(f"{module.__name__}:{original.co_qualname}: {found.reason}")
+                continue
+            engine.instrument(function, self.options)
+            self.functions += 1
+            function.__code__ = self._with_inner(function.__code__, module)
+
+    def _with_inner(self, code: CodeType, module: ModuleType) -> CodeType:
+        """The same code, with every function inside it rewritten as well."""
+        consts = tuple(self._inner(const, module) if isinstance(const, CodeType) else const for const in code.co_consts)
+        return code.replace(co_consts=consts)
+
+    def _inner(self, code: CodeType, module: ModuleType) -> CodeType:
+        from clew.probes.lines import engine, source
+
+        is_function = code.co_flags & 0x2 and (not code.co_name.startswith("<") or code.co_name == "<lambda>")
+        if not is_function:  # a class body, a comprehension, the scope of type parameters
+            return self._with_inner(code, module)
+        found = source.find(code, vars(module))
+        if isinstance(found, source.Unknown):
+            self.unknown.append(f"{module.__name__}:{code.co_qualname}: {found.reason}")
+            return self._with_inner(code, module)
+        new, _ = engine.rewrite_code(code, found, [self.options], module.__name__, None)
+        self.nested += 1
+        return self._with_inner(new, module)
+
+
+def _tests(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
+    for part in suite:
+        if isinstance(part, unittest.TestSuite):
+            yield from _tests(part)
+        else:
+            yield part
+
+
+def main(arguments: list[str]) -> int:
+    out, *rest = arguments
+    watched = rest[0] == "--watch"
+    names = rest[1:] if watched else rest
+    from test import support
+
+    support.use_resources = []  # nothing that is slow, loud or on the network
+    support.verbose = False
+    sys.argv = ["python"]
+    begun = time.perf_counter()
+    modules = [importlib.import_module(name) for name in names]
+    suite = unittest.defaultTestLoader.loadTestsFromModule(modules[0])
+    watching = None
+    if watched:
+        watching = Watching()
+        for module in modules:
+            watching.module(module)
+    outcomes = Outcomes()
+    ready = time.perf_counter()
+    os.chdir(os.environ.get("TMPDIR", "/tmp"))
+    suite.run(outcomes)
+    report: dict[str, Any] = {
+        "ended": outcomes.ended,
+        "details": outcomes.details,
+        "functions": watching.functions if watching else 0,
+        "nested": watching.nested if watching else 0,
+        "unknown": watching.unknown if watching else [],
+        "seconds": [ready - begun, time.perf_counter() - ready],
+    }
+    Path(out).write_text(json.dumps(report, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
