@@ -96,13 +96,28 @@ def test_a_value_whose_record_was_lost_says_so(tmp_path: Path) -> None:
     assert "lost" in value.why
 
 
-def test_rows_of_a_site_that_was_lost_are_left_out(tmp_path: Path) -> None:
+def test_rows_whose_site_was_lost_are_there_without_a_name(tmp_path: Path) -> None:
     written = Written(tmp_path)
     shard = written.shard()
     call = shard.call()
     shard.change(call, "x", 1)
-    for site in (0, 999_999, -5):
+    for site in (0, 999_999):
         shard._rows.append((call, site, shard.now, 1, 2.0, -1))
+    shard.close()
+    run = written.open()
+    assert run.names == ["x", "<unknown>"]
+    assert run.calls()[0].data == {"x": [1], "<unknown>": [2.0, 2.0]}
+    assert run["<unknown>"].lines == [0, 0]
+    assert run["<unknown>"].places == [("<unknown>", "<unknown>", 0)]
+
+
+@pytest.mark.parametrize("site", [-5, 2**31 - 1])
+def test_rows_with_a_number_no_site_has_do_no_harm(tmp_path: Path, site: int) -> None:
+    written = Written(tmp_path)
+    shard = written.shard()
+    call = shard.call()
+    shard.change(call, "x", 1)
+    shard._rows.append((call, site, shard.now, 1, 2.0, -1))
     shard.close()
     run = written.open()
     assert [change.value for change in run.changes()] == [1]

@@ -24,7 +24,7 @@ def test_what_one_process_missed_and_another_saw_is_not_missing(tmp_path: Path) 
     written = Written(tmp_path)
     main, worker = written.shard(0), written.shard(1)
     main.change(main.call("train", at=0), "loss", 1.0)
-    worker.note("never-called", "train", "never called")
+    worker.note("never-called", "train()", "train() was watched and never called.")
     worker.note("never-seen", "loss", "never came into being")
     worker.note("never-seen", "los", "never came into being")
     main.close()
@@ -57,3 +57,15 @@ def test_it_prints_a_line_a_note() -> None:
     assert str(ledger).splitlines() == ["never-seen  los: never came into being", "dropped  3 batches (×3)"]
     assert str(Ledger([])) == "everything asked for was seen and kept"
     assert ledger[:1] == [ledger[0]]
+
+
+def test_a_name_that_another_function_had_is_still_missing_where_it_was_not(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    main, worker = written.shard(0), written.shard(1)
+    main.change(main.call("train", at=0), "loss", 1.0)
+    main.note("never-seen", "loss", "`loss` was never there in evaluate(), a.py:3.")
+    worker.note("never-seen", "loss", "`loss` was never there in train(), a.py:1.")
+    main.close()
+    worker.close()
+    (note,) = written.open().ledger
+    assert "evaluate()" in note.text

@@ -116,6 +116,7 @@ def test_refresh_takes_in_what_was_written_since(tmp_path: Path) -> None:
     assert run["y"].values == [3]
     assert before.values == [1], "what was read before stays as it was"
     assert before.changes[0] == run["x"].changes[0]
+    shard.close()
 
 
 def test_all_runs_are_listed_oldest_first(tmp_path: Path) -> None:

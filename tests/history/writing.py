@@ -83,7 +83,7 @@ class Shard:
 
     def _cell(self, value: Any) -> tuple[int, float, int]:
         kinds = {float: Kind.FLOAT, int: Kind.INT, bool: Kind.BOOL}
-        if type(value) in kinds:
+        if type(value) in kinds and not (type(value) is int and abs(value) > 2**53):
             return kinds[type(value)], float(value), -1
         if value is None or value is DELETED:
             return Kind.NONE if value is None else Kind.DELETED, 0.0, -1

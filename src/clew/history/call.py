@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from clew.history.calls import ShardCalls
     from clew.history.view import View
 
-_LOST = Function(-1, "?", "?", "?", 0)
-
 
 class Call:
     """A call with what it was given, what it did and how it ended."""
@@ -51,7 +49,7 @@ class Call:
 
     @property
     def _function(self) -> Function:
-        return self._calls.reader.functions.get(self._start("function"), _LOST)
+        return self._calls.reader.functions[self._start("function")]
 
     @property
     def function(self) -> str:

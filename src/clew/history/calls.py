@@ -70,8 +70,15 @@ class ShardCalls:
 
     @cached_property
     def parents(self) -> Rows:
-        """The place of each call's parent within the shard, -1 for a root."""
-        return self.places(self.start("parent"))
+        """The place of each call's parent within the shard, -1 for a root.
+
+        A parent began before its child. What a damaged file says to the contrary is not believed: no call is its own
+        ancestor, and every walk upwards ends.
+        """
+        parents = self.places(self.start("parent"))
+        own, time = np.arange(self.count), self.start("time")
+        before = (time[parents] < time) | ((time[parents] == time) & (parents < own))
+        return np.where((parents >= 0) & before, parents, -1)
 
     @cached_property
     def _by_parent(self) -> tuple[Rows, Rows]:
@@ -157,16 +164,6 @@ class CallTable:
             parts.append(local + offset)
             times.append(shard.start("time")[local])
         return np.concatenate(parts)[np.argsort(np.concatenate(times), kind="stable")]
-
-    def functions(self) -> dict[str, Function]:
-        """Every function that was called, by module and qualified name."""
-        found: dict[str, Function] = {}
-        for shard in self.shards:
-            for id in np.unique(shard.start("function")).tolist():
-                function = shard.reader.functions.get(id)
-                if function is not None:
-                    found.setdefault(f"{function.module}.{function.name}", function)
-        return found
 
 
 def find_sorted(known: Column, order: Rows, wanted: Any) -> Rows:

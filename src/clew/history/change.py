@@ -61,8 +61,7 @@ class Change:
         """The qualified name of the function whose line it was."""
         shard, _ = self._view.table.place(self._row)
         site = self._view.table.site_at(self._row)
-        function = self._view.table.shards[shard].functions.get(site.function)
-        return "?" if function is None else function.name
+        return self._view.table.shards[shard].functions[site.function].name
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Change):

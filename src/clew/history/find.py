@@ -9,6 +9,8 @@ from clew.errors import NotARunError, nearest
 from clew.store.folder import list_runs, slug
 from clew.store.format import META_NAME, SHARDS_NAME
 
+_LONGEST = 255  # file systems refuse longer names, with an error of their own
+
 
 def run_folders(base: str | Path | None = None) -> list[Path]:
     """Run folders, oldest first."""
@@ -19,6 +21,10 @@ def run_folders(base: str | Path | None = None) -> list[Path]:
 def run_folder(path: str | Path) -> Path:
     """A path to a run folder; `latest`; or a folder's name, or a part of its path, under the runs folder."""
     direct = Path(path)
+    if len(direct.name) > _LONGEST:
+        raise NotARunError(
+            "not-a-run", f"{direct.name[:60]}... is too long for a run's name.", "`clew runs` lists them."
+        )
     if (direct / META_NAME).is_file() or (direct / SHARDS_NAME).is_dir() or not isinstance(path, str):
         return direct.absolute()  # the reader says what is wrong with it, if anything is
     folders = run_folders()

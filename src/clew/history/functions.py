@@ -48,9 +48,7 @@ def _count(shard: ShardCalls, found: dict[tuple[str, str, str, int], FunctionLin
     seconds = np.bincount(slots[over], weights=spent, minlength=size).tolist()
     raised = np.bincount(slots[over][shard.raised()[ends[over]]], minlength=size).tolist()
     for place, id in enumerate(functions.tolist()):
-        function = shard.reader.functions.get(id)
-        if function is None:
-            continue
+        function = shard.reader.functions[id]
         key = function.name, function.module, function.file, function.line
         line = found.setdefault(key, FunctionLine(*key))
         line.calls += calls[place]

@@ -75,8 +75,15 @@ class Run:
         if len(self._opened().shards) < 2:
             return False
         if note.kind == "never-called":
-            return len(self.calls(note.subject)) > 0
-        return note.subject in self.names
+            return len(self.calls(note.subject.removesuffix("()"))) > 0
+        pattern, colon, name = note.subject.rpartition(": ")
+        seen_in = self.view.table.functions_of(name)
+        if colon:
+            return any(map(matcher(pattern), seen_in))
+        # The sentence names its function, `step()`; another function may have the same name and mean another thing.
+        return any(f"{function.name}()" in note.text for function in seen_in) or (
+            "()" not in note.text and name in self
+        )
 
     # ---- what it holds
 

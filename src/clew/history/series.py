@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from clew.history.view import View
 
 
+_NUMPY_SCALARS = frozenset(f"numpy.{kind.__name__}" for kind in np.sctypeDict.values())
 _DTYPES: dict[tuple[Kind, ...], Any] = {(Kind.FLOAT,): np.float64, (Kind.INT,): np.int64, (Kind.BOOL,): np.bool_}
 
 
@@ -207,7 +208,8 @@ def single_number(table: Table, row: int) -> float | None:
     if table.column(shard, "kind")[local] != Kind.VALUE:
         return None
     stored = table.stored(np.array([row], dtype=np.int64))[0]
-    if stored.summary.shape is None or math.prod(stored.summary.shape) != 1:
+    shape = () if stored.type in _NUMPY_SCALARS else stored.summary.shape
+    if shape is None or math.prod(shape) != 1:
         return None
     array = as_array(table.value(row))
     return float(array.reshape(())[()]) if array is not None and array.dtype.kind in "fiub" else None

@@ -19,8 +19,6 @@ from clew.records import Kind
 if TYPE_CHECKING:
     from clew.history.lazy import Rows
 
-DEEPEST = 100_000  # a damaged file may claim that a call made itself
-
 
 class Steps:
     """Steps of changes, a shard at a time."""
@@ -169,7 +167,7 @@ class Marks:
         ids, starts = self.calls.start("call"), self.calls.start("time")
         here = places[asking]
         found[asking] = find_sorted(*self._told, ids[here])
-        for _ in range(DEEPEST):
+        while True:
             left = found[asking] < 0
             asking, here = asking[left], here[left]
             up = self.calls.parents[here]

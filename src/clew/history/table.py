@@ -6,23 +6,24 @@ changes cost tens of milliseconds a question and no Python object each.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from clew.records import DELETED, Kind, Site, Value
+from clew.records import DELETED, Function, Kind, Site, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from clew.history.lazy import Rows
     from clew.store.shard import ShardReader
 
 Column = npt.NDArray[Any]
 
-UNKNOWN = -1  # the name of a row whose site was lost with a damaged batch
+UNKNOWN = -1  # the name of a row whose site has an id no writer gives out
 ASKED_OFTEN = 4  # names asked for one by one before sorting all rows by name pays
 STEP = -2  # the name of a row that carries a step and is no change people see
 
@@ -82,7 +83,7 @@ class Table:
         return [self._site_table(shard) for shard in self.shards]
 
     def _site_table(self, shard: ShardReader) -> npt.NDArray[np.int32]:
-        sites = {id: site for id, site in shard.sites.items() if 0 <= id < 1 << 24}
+        sites = {id: site for id, site in shard.sites.items() if 0 <= id < 1 << 22}
         table = np.full(max(sites, default=-1) + 2, UNKNOWN, dtype=np.int32)
         for id, site in sites.items():
             table[id] = STEP if site.role == "step" else self._known[site.name]
@@ -197,8 +198,7 @@ class Table:
         return ranks
 
     def _function_name(self, shard: int, site: Site) -> str:
-        function = self.shards[shard].functions.get(site.function)
-        return "?" if function is None else function.name
+        return self.shards[shard].functions[site.function].name
 
     def _per_site(self, rows: Rows, ask: Callable[[int, Site], Any], unknown: Any, dtype: Any) -> list[Any]:
         """What is asked of each row's site; asked once a site."""
@@ -206,28 +206,35 @@ class Table:
         where = self.shard_of(rows)
         for shard in np.unique(where).tolist():
             mask = where == shard
-            answers = np.full(len(self._name_of_site[shard]), unknown, dtype=dtype)
-            for id, site in self.shards[shard].sites.items():
-                if 0 <= id < len(answers) - 1:
-                    answers[id] = ask(shard, site)
-            out[mask] = look_up(answers, self.column(shard, "site")[rows[mask] - self.offsets[shard]])
+            sites = self.shards[shard].sites
+            ids, back = distinct(self.column(shard, "site")[rows[mask] - self.offsets[shard]])
+            answers = np.full(len(ids), unknown, dtype=dtype)
+            for place, id in enumerate(ids.tolist()):
+                answers[place] = ask(shard, sites[id]) if id in sites else unknown
+            out[mask] = answers[back]
         result: list[Any] = out.tolist()
         return result
 
     def places(self, rows: Rows) -> list[tuple[str, str, int]]:
         """(function, file, line) of every place these rows come from, the busiest first."""
-        found: dict[tuple[str, str, int], int] = {}
+        found: Counter[tuple[str, str, int]] = Counter()
+        for site, function, count in self._sites_of(rows):
+            found[function.name, function.file, site.line] += count
+        return [place for place, _ in found.most_common()]
+
+    def functions_of(self, name: str) -> list[Function]:
+        """The functions in which a name changed."""
+        return list({(f.module, f.name): f for _, f, _ in self._sites_of(self.rows_of(name))}.values())
+
+    def _sites_of(self, rows: Rows) -> Iterator[tuple[Site, Function, int]]:
+        """Every site these rows come from, its function, and how many of them."""
         where = self.shard_of(rows)
         for shard in np.unique(where).tolist():
             reader = self.shards[shard]
-            mine = self.column(shard, "site")[rows[where == shard] - self.offsets[shard]]
-            counts = np.bincount(mine)
-            for id in np.flatnonzero(counts).tolist():
+            ids, back = distinct(self.column(shard, "site")[rows[where == shard] - self.offsets[shard]])
+            for id, count in zip(ids.tolist(), np.bincount(back, minlength=len(ids)).tolist(), strict=True):
                 site = reader.sites[id]
-                function = reader.functions.get(site.function)
-                key = ("?", "?", site.line) if function is None else (function.name, function.file, site.line)
-                found[key] = found.get(key, 0) + int(counts[id])
-        return sorted(found, key=lambda key: -found[key])
+                yield site, reader.functions[site.function], count
 
     def times(self, rows: Rows) -> npt.NDArray[np.float64]:
         """Seconds since the run began."""
@@ -307,6 +314,17 @@ def look_up(table: Column, ids: Column) -> Column:
     if len(ids) and int(unsigned.max()) >= len(table):
         unsigned = np.minimum(unsigned, len(table) - 1)
     return table[unsigned]
+
+
+def distinct(ids: Column) -> tuple[Column, Column]:
+    """The different ids, and for each id its place among them: `np.unique`, but quick for many small numbers."""
+    top = int(ids.max(initial=0))
+    if len(ids) == 0 or int(ids.min()) < 0 or top > 4 * len(ids) + 1000:
+        found, back = np.unique(ids, return_inverse=True)
+        return found, back
+    there = np.zeros(top + 1, dtype=np.bool_)
+    there[ids] = True
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[ids]
 
 
 def first_rows(sites: Column, limit: int) -> list[tuple[int, int]]:

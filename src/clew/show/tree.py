@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from clew.show.text import brief, ending, printable, shorten
+from clew.show.text import brief, changes, ending, printable, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,8 +80,8 @@ def call_line(call: Call, width: int = 110) -> str:
     text = f"{printable(call.function)}({shorten(arguments, 60)})"
     if call.duration is not None and call.error is None and call.result is not None:
         text += f" → {brief(call.result, 30)}"
-    changes = len(call.changes)
-    told = f"  {ending(call.duration, call.error)}" + (f"  {changes:,} changes" if changes else "")
+    count = len(call.changes)
+    told = f"  {ending(call.duration, call.error)}" + (f"  {changes(count)}" if count else "")
     return shorten(text, width) + told
 
 

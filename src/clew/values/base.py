@@ -27,12 +27,31 @@ Check = Callable[[Any, Any], bool]
 
 
 class Node:
-    """One value on the way: a container with a shallow copy of its references, an array, an object, something opaque."""
+    """One value on the way: a container with a shallow copy of its references, an array, an object, something opaque.
 
-    __slots__ = (
-        "aside", "content", "depth", "digest", "edge", "far", "form", "items", "kept", "key_types", "keys", "lit", "note", "number",
-        "objects", "order", "parent", "placed", "summary", "tag", "text", "tree", "type", "types", "why",
-    )  # fmt: skip
+    The defaults stand in the class and not in `__init__`: many nodes are made, and few fields differ.
+    """
+
+    aside: dict[str, Any] | None = None  # JSON that is only written: where the bytes are
+    content = b""  # what the digest is made of, beside type, note and children
+    kept = Kept.FULL
+    why = ""
+    summary: Summary | None = None
+    far = False  # an object: what it holds is one object farther from the root
+    # the walker's own marks
+    digest: bytes | None = None
+    types: frozenset[int] | set[int] = frozenset()  # ids of the types of the items
+    key_types: frozenset[int] | set[int] = frozenset()
+    text: str | None = None  # the items' JSON, when that is all there is to say
+    tree: Any = None
+    parent: Node | None = None
+    placed = False
+    lit = False
+    edge = -1  # items written at each end if not all are; -1: all
+    number = -1
+    order = 0
+    depth = 0
+    objects = 0
 
     def __init__(
         self,
@@ -49,26 +68,6 @@ class Node:
         self.items: list[Any] = [] if items is None else items
         self.keys = keys
         self.note = note  # JSON that belongs to the value: hashed and written
-        self.aside: dict[str, Any] | None = None  # JSON that is only written: where the bytes are
-        self.content = b""  # what the digest is made of, beside type, note and children
-        self.kept = Kept.FULL
-        self.why = ""
-        self.summary: Summary | None = None
-        self.far = False  # an object: what it holds is one object farther from the root
-        # the walker's own marks
-        self.digest: bytes | None = None
-        self.types: frozenset[int] | set[int] = frozenset()  # ids of the types of the items
-        self.key_types: frozenset[int] | set[int] = frozenset()
-        self.text: str | None = None  # the items' JSON, when that is all there is to say
-        self.tree: Any = None
-        self.parent: Node | None = None
-        self.placed = False
-        self.lit = False
-        self.edge = -1  # items written at each end if not all are; -1: all
-        self.number = -1
-        self.order = 0
-        self.depth = 0
-        self.objects = 0
 
 
 class Looking(Protocol):
@@ -89,6 +88,18 @@ class Looking(Protocol):
 
     def watch(self, obj: Any, test: Callable[[Any], bool]) -> None:
         """The same for a leaf that is judged by its content: as the root of the walk it is then not kept alive."""
+
+
+class Unwatched:
+    """The walk, for an adapter that builds on another one and leaves the test itself."""
+
+    def __init__(self, walk: Looking) -> None:
+        self.lit, self.objects, self.describing = walk.lit, walk.objects, walk.describing
+        self.room_for, self.add_part, self.guard = walk.room_for, walk.add_part, walk.guard
+        self.tests: list[Any] = []
+
+    def watch(self, obj: Any, test: Callable[[Any], bool]) -> None:
+        self.tests.append(test)
 
 
 Look = Callable[[Any, Looking], Node]

@@ -10,9 +10,10 @@ from clew.records import Kept, Summary, Value
 from clew.values import digest
 from clew.values.base import LEAF, Node, atom_of, look_of
 from clew.values.classes import type_name
-from clew.values.jsontext import INLINE_BYTES, SCALAR_IDS, dumps, plain
+from clew.values.jsontext import INLINE_BYTES, SCALAR_IDS, all_json, dumps, has_text, only_text, plain, try_text, types_in
 from clew.values.keep import AUTO, Keep, settled
-from clew.values.tree import Writer
+from clew.values.python import same_dict, same_list, snapshot
+from clew.values.tree import Writer, is_short_text
 from clew.values.walk import Guard, Walk
 
 _SCALAR_TEXT = 4096  # texts up to here are kept whatever the policy
@@ -76,7 +77,8 @@ def capture(obj: object, keep: Keep = AUTO) -> Capture:
     try:
         if id(type(obj)) in SCALAR_IDS and _is_short(obj):
             return _scalar(obj)
-        return _captured(obj, settled(keep, obj))
+        keep = settled(keep, obj)
+        return _flat(obj, keep) or _captured(obj, keep)
     except Exception as error:
         trouble.report("values:capture", f"a {type_name(type(obj))} could not be captured", cause=error, internal=True)
         return _failed(obj, error)
@@ -94,6 +96,32 @@ def _scalar(obj: Any) -> Capture:
     summary = Summary(length=len(obj)) if type(obj) in (str, bytes) else Summary()
     value = Value(name, body, [], Kept.FULL, "", summary, digest.of_scalar(name, body))
     return Capture(value, None, [], _Same(obj))
+
+
+def _flat(obj: Any, keep: Keep) -> Capture | None:
+    """The short way for the most common containers: a list or a text-keyed dict of plain JSON scalars."""
+    cls = type(obj)
+    if (cls is not list and cls is not dict) or keep.mode == "summary" or len(obj) > keep.item_limit:
+        return None
+    guard: Guard
+    items: Any
+    content: Any
+    if cls is list:
+        items = content = obj.copy()
+        guard = (same_list, obj, items)
+    else:
+        keys, items = snapshot(obj)
+        if not only_text(types_in(keys)):
+            return None
+        content = dict(zip(keys, items, strict=True))
+        guard = (same_dict, obj, (keys, items))
+    types = types_in(items)
+    text = try_text(content, types) if all_json(types) and len(items) <= digest.PIECE else None
+    if text is None or (cls is dict and '"$' in text) or (has_text(types) and not is_short_text(text, items)):
+        return None
+    name = cls.__name__
+    value = Value(name, text, [], Kept.FULL, "", Summary(length=len(items)), digest.of_flat(name, text))
+    return Capture(value, obj, [guard])
 
 
 def _captured(obj: Any, keep: Keep) -> Capture:

@@ -15,11 +15,16 @@ from xxhash import xxh3_128, xxh3_128_digest
 from clew.values.base import BAG, LEAF, MAPPING, Node
 from clew.values.jsontext import all_json, dumps, only_text, try_text
 
-PIECE: Final = 8192  # items turned into text at a time, so that ten million of them never stand in memory as text
+PIECE: Final = 1 << 17  # items turned into text at a time, so that ten million of them never stand in memory as text
 
 Token = Callable[[Any], Any]
 
 _heads: Final[dict[tuple[str, str], bytes]] = {}
+
+
+def of_flat(type_name: str, text: str) -> bytes:
+    """The same as `of_node` for a plain list or dict whose whole content is `text`."""
+    return xxh3_128_digest(_plain_head(type_name, "") + text.encode())
 
 
 def of_scalar(type_name: str, body: str) -> bytes:
@@ -30,7 +35,7 @@ def of_node(node: Node, token: Token) -> bytes:
     """Also leaves the JSON text of a small node of plain JSON items in `node.text`, where the body can take it."""
     head = _head_of(node)
     if node.form == LEAF:
-        return xxh3_128_digest(head + node.content)
+        return xxh3_128_digest(head)
     if len(node.items) <= PIECE and all_json(node.types) and _says_itself(node):
         text = _whole_text(node)
         if text is not None:
@@ -55,14 +60,17 @@ def of_graph(nodes: Iterable[Node], order_of: Callable[[Any], Any]) -> bytes:
 
 def _head_of(node: Node) -> bytes:
     if node.note is None and not node.content:
-        key = (node.type, node.tag)
-        head = _heads.get(key)
-        if head is None:
-            head = dumps([*key]).encode("utf-8", "surrogatepass")
-            if len(_heads) < 10_000:  # classes made without end must not fill the table
-                _heads[key] = head
-        return head
+        return _plain_head(node.type, node.tag)
     return dumps([node.type, node.tag, node.note]).encode("utf-8", "surrogatepass") + node.content
+
+
+def _plain_head(type_name: str, tag: str) -> bytes:
+    head = _heads.get((type_name, tag))
+    if head is None:
+        head = dumps([type_name, tag]).encode("utf-8", "surrogatepass")
+        if len(_heads) < 10_000:  # classes made without end must not fill the table
+            _heads[type_name, tag] = head
+    return head
 
 
 def _says_itself(node: Node) -> bool:

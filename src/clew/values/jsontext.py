@@ -69,7 +69,7 @@ def has_text(types: frozenset[int] | set[int]) -> bool:
 
 def try_text(items: Any, types: frozenset[int] | set[int]) -> str | None:
     """JSON text of a list of JSON scalars, or of a dict of them; None where a value needs an atom."""
-    if _INT_ID in types and _has_long_int(items.values() if type(items) is dict else items):
+    if _INT_ID in types and _has_long_int(items.values() if type(items) is dict else items, types):
         return None
     try:
         text = dumps(items)
@@ -78,8 +78,10 @@ def try_text(items: Any, types: frozenset[int] | set[int]) -> str | None:
     return text if text.isascii() or is_encodable(text) else None
 
 
-def _has_long_int(items: Any) -> bool:
+def _has_long_int(items: Any, types: frozenset[int] | set[int]) -> bool:
     """Integers of thousands of digits: their decimal text takes quadratic time, or is refused by Python."""
+    if len(types) == 1:
+        return max(items).bit_length() > _PLAIN_INT_BITS or min(items).bit_length() > _PLAIN_INT_BITS
     return any(x.bit_length() > _PLAIN_INT_BITS for x in items if type(x) is int)
 
 

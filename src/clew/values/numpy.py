@@ -15,7 +15,7 @@ from xxhash import xxh3_128, xxh3_128_digest
 
 from clew.records import Kept, NotKept, Summary
 from clew.values import objects
-from clew.values.base import SEQUENCE, Handler, Look, Looking, Node, register
+from clew.values.base import SEQUENCE, Handler, Look, Looking, Node, Unwatched, register
 from clew.values.classes import inherits, module_of, type_name
 from clew.values.dtypes import dtype_text, read_dtype, write_dtype
 from clew.values.jsontext import plain
@@ -223,7 +223,7 @@ def _same_outline(obj: Any, outline: tuple[Any, ...]) -> bool:
 
 def _look_void(obj: Any, walk: Looking) -> Node:
     """A structured scalar, which can be changed in place: an array of no dimensions."""
-    node = look_array(np.asarray(obj), _Unwatched(walk))
+    node = look_array(np.asarray(obj), Unwatched(walk))
     node.type, node.note = "numpy.void", {**(node.note or {}), "class": "void"}
     walk.watch(obj, _VoidWatch(obj, node.content))
     return node
@@ -238,17 +238,6 @@ class _VoidWatch:
 
     def __call__(self, obj: Any) -> bool:
         return inherits(type(obj), np.void) and obj.dtype == self._dtype and _hash(np.asarray(obj)) == self._content
-
-
-class _Unwatched:
-    """The walk, for an adapter that leaves the guard itself."""
-
-    def __init__(self, walk: Looking) -> None:
-        self.lit, self.objects, self.describing = walk.lit, walk.objects, walk.describing
-        self.room_for, self.add_part, self.guard = walk.room_for, walk.add_part, walk.guard
-
-    def watch(self, obj: Any, test: Any) -> None:
-        return None
 
 
 # ---- scalars

@@ -11,13 +11,14 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 from xxhash import xxh3_128, xxh3_128_digest
 
 from clew.records import Kept, NotKept, Summary
 from clew.values import objects
-from clew.values.base import SEQUENCE, Handler, Look, Looking, Node
+from clew.values.base import SEQUENCE, Handler, Look, Looking, Node, Unwatched, register
 from clew.values.classes import dict_of, inherits, instance_dict_getter, mro_of, type_name
 from clew.values.jsontext import plain
 from clew.values.python import opaque
@@ -28,8 +29,8 @@ except ImportError:  # a run is read where there is no torch: tensors come back 
     torch = None  # type: ignore[assignment]
 
 HASHED: Final = 256 << 10
+_modes: Final[Any] = None if torch is None else torch._C._len_torch_function_stack
 _PIECE: Final = 1 << 20  # bytes
-_CANNOT: Final = "its data cannot be read here"
 
 
 def claim(cls: type) -> Handler | None:
@@ -92,62 +93,70 @@ class _Quiet:
 
 
 def look_tensor(obj: Any, walk: Looking) -> Node:
-    if torch._C._len_torch_function_stack():  # `with torch.device(...)` is one: even `x.shape` would go through it
+    name = "torch.Tensor" if type(obj) is torch.Tensor else f"torch.nn.{type(obj).__name__}"
+    if _modes():  # `with torch.device(...)` is one: even `x.shape` would go through it
         with torch._C.DisableTorchFunction():
-            return _look(obj, walk, type_name(type(obj)))
-    return _look(obj, walk, "torch.Tensor" if type(obj) is torch.Tensor else type_name(type(obj)))
+            return _look(obj, walk, name)
+    return _look(obj, walk, name)
 
 
 def _look(obj: Any, walk: Looking, name: str) -> Node:
-    shape, dtype, device = tuple(obj.shape), str(obj.dtype)[6:], str(obj.device)
+    shape, dtype = tuple(obj.shape), _dtype_name(obj.dtype)
+    device = "cpu" if obj.is_cpu else str(obj.device)
     note = {"dtype": dtype, "shape": list(shape), "device": device, "requires_grad": obj.requires_grad}
-    node = Node("torch.nn.Parameter" if name == "torch.nn.parameter.Parameter" else name, "torch", note=note)
+    node = Node(name, "torch", note=note)
     node.summary = Summary(shape, dtype, device)
+    address: int | None = None  # of a dense tensor; -1 if its bytes must be gathered first
     try:
         if obj.layout is torch.strided and not obj.is_quantized and not obj.is_meta:
-            _take_dense(obj, node, walk)
+            address = _take_dense(obj, node, walk)
         else:
             _take_special(obj, node)
     except (RuntimeError, NotImplementedError) as error:  # functorch wrappers, storages given away, odd backends
-        node.kept, node.why = Kept.SUMMARY, f"{_CANNOT} ({type(error).__name__})"
+        node.kept, node.why = Kept.SUMMARY, f"its data cannot be read here ({type(error).__name__})"
         node.content = b"%x" % id(obj)
     if node.kept is not Kept.FULL:
         node.aside = {"why": node.why, "summary": _written(node.summary)}
-    walk.watch(obj, TensorWatch(obj, node))
+    walk.watch(obj, TensorWatch(obj, node.content, address, node.summary.size or 0))
     return node
 
 
-def _take_dense(obj: Any, node: Node, walk: Looking) -> None:
+@lru_cache(256)
+def _dtype_name(dtype: Any) -> str:
+    return str(dtype)[6:]
+
+
+def _take_dense(obj: Any, node: Node, walk: Looking) -> int:
+    """Bytes, or hash and statistics, of a dense tensor; gives its address, or -1."""
     assert node.summary is not None
-    size = obj.numel() * obj.element_size()
-    node.summary.size = size
-    if obj.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+    size = node.summary.size = obj.numel() * obj.element_size()
+    if obj.is_cuda and torch.cuda.is_current_stream_capturing():
         raise RuntimeError("inside a CUDA graph capture")
+    address = _address(obj, size) if size and _is_direct(obj) else -1
     node.why = walk.room_for(size)
     if not node.why:
-        raw = _bytes_of(obj, size)
+        raw = ctypes.string_at(address, size) if address > 0 else _gathered(obj, size)
         node.content = xxh3_128_digest(raw)
         node.aside = {"part": walk.add_part(raw)}
-        return
+        return address
     node.kept = Kept.SUMMARY
     pieces = _pieces_of(obj, size)
     node.content = _described(pieces, node) if walk.describing else _hashed(pieces)
+    return address
 
 
 def _is_direct(obj: Any) -> bool:
     """True if the elements lie in CPU memory one after the other, exactly as they mean."""
-    return obj.device.type == "cpu" and obj.is_contiguous() and not obj.is_conj() and not obj.is_neg()
+    return obj.is_cpu and obj.is_contiguous() and not obj.is_conj() and not obj.is_neg()
 
 
-def _bytes_of(obj: Any, size: int) -> bytes:
-    """All elements, in C order."""
+def _gathered(obj: Any, size: int) -> bytes:
+    """All elements in C order, of a tensor that does not lie so, or not on the CPU."""
     if not size:
         return b""
-    if not _is_direct(obj):
-        with _Quiet():
-            obj = _resolved(obj)
-            return ctypes.string_at(_address(obj, size), size)
-    return ctypes.string_at(_address(obj, size), size)
+    with _Quiet():
+        there = _resolved(obj)
+        return ctypes.string_at(_address(there, size), size)
 
 
 def _resolved(obj: Any) -> Any:
@@ -176,7 +185,7 @@ def _pieces_of(obj: Any, size: int) -> Iterator[bytes]:
         step = max(1, _PIECE * rows.shape[0] // max(1, size))
         for start in range(0, rows.shape[0], step):
             some = rows[start : start + step]
-            yield _bytes_of(some, some.numel() * some.element_size())
+            yield _gathered(some, some.numel() * some.element_size())
 
 
 def _hashed(pieces: Iterator[bytes]) -> bytes:
@@ -267,46 +276,64 @@ def _quantisation(obj: Any) -> str:
 class TensorWatch:
     """Is it the same tensor, of the same version, at the same place, with the same bytes?"""
 
-    __slots__ = ("_content", "_dtype", "_grad", "_place", "_ref", "_shape", "_size", "_stride", "_version")
+    __slots__ = ("_buffer", "_content", "_dtype", "_gather", "_grad", "_place", "_ref", "_shape", "_stride", "_version")
 
-    def __init__(self, obj: Any, node: Node) -> None:
+    def __init__(self, obj: Any, content: bytes, address: int | None, size: int) -> None:
         self._ref = weakref.ref(obj)
         self._shape, self._dtype, self._grad = obj.shape, obj.dtype, obj.requires_grad
-        self._version = -1 if obj.is_inference() else obj._version
-        self._place, self._stride, self._size = -1, (), -1
-        self._content = node.content
-        if obj.layout is not torch.strided or obj.is_quantized or obj.is_meta or node.why.startswith(_CANNOT):
+        self._version = None if obj.is_inference() else obj._version
+        self._content = content
+        self._buffer: Any = None  # the tensor's own memory, looked at only while the tensor is alive and in its place
+        self._gather = False
+        self._place: int | None = None
+        self._stride: Any = None
+        if address is None:
             return
         self._place, self._stride = obj.data_ptr(), obj.stride()
-        size = obj.numel() * obj.element_size()
-        if obj.device.type == "cpu" and (size <= HASHED or self._version < 0):
-            self._size = size if _is_direct(obj) else -2  # -2: gathered at every look, as it was for the digest
+        # small tensors are hashed as well; those without a version always, wherever they are
+        if size and (self._version is None or (size <= HASHED and obj.is_cpu)):
+            if address > 0:
+                self._buffer = _memory(address, size)
+            else:
+                self._gather = True
 
     def __call__(self, obj: Any) -> bool:
         if self._ref() is not obj:
             return False
-        if torch._C._len_torch_function_stack():
+        if _modes():
             with torch._C.DisableTorchFunction():
-                return self._holds(obj)
-        return self._holds(obj)
+                return self.holds(obj)
+        return self.holds(obj)
 
-    def _holds(self, obj: Any) -> bool:
+    def holds(self, obj: Any) -> bool:
         try:
-            if self._version < 0:
-                return self._size != -1 and self._outline_holds(obj) and self._bytes_hold(obj)
-            return obj._version == self._version and self._outline_holds(obj) and (self._size == -1 or self._bytes_hold(obj))
-        except RuntimeError:
+            version = self._version
+            if (
+                (version is not None and obj._version != version)
+                or obj.shape != self._shape
+                or obj.requires_grad is not self._grad
+                or obj.dtype is not self._dtype
+            ):
+                return False
+            if self._place is None:
+                return version is not None
+            if obj.data_ptr() != self._place or obj.stride() != self._stride:
+                return False
+            if self._buffer is not None:
+                return xxh3_128_digest(self._buffer) == self._content
+            return not self._gather or _hashed(_pieces_of(obj, obj.numel() * obj.element_size())) == self._content
+        except RuntimeError:  # became something without a version or an address
             return False
 
-    def _outline_holds(self, obj: Any) -> bool:
-        if obj.shape != self._shape or obj.requires_grad is not self._grad or obj.dtype is not self._dtype:
-            return False
-        return self._place == -1 or (obj.data_ptr() == self._place and obj.stride() == self._stride)
 
-    def _bytes_hold(self, obj: Any) -> bool:
-        if self._size >= 0:
-            return xxh3_128_digest(ctypes.string_at(self._place, self._size)) == self._content
-        return xxh3_128_digest(_bytes_of(obj, obj.numel() * obj.element_size())) == self._content
+@lru_cache(256)
+def _memory_type(size: int) -> Any:
+    return ctypes.c_char * size
+
+
+def _memory(address: int, size: int) -> Any:
+    """A view of memory that belongs to a tensor."""
+    return (_memory_type(size) if size <= HASHED else ctypes.c_char * size).from_address(address)
 
 
 # ---- subclasses, modules, optimizers
@@ -326,26 +353,17 @@ def _base_of(obj: Any, walk: Looking) -> Any:
 
 
 def _look_base(obj: _Base, walk: Looking) -> Node:
+    bare = Unwatched(walk)
     with torch._C.DisableTorchFunction():
-        return _look(obj.tensor, _Inner(walk, obj), "torch.Tensor")
-
-
-class _Inner:
-    """The walk, with the test of the tensor put on what stands for it."""
-
-    def __init__(self, walk: Looking, base: _Base) -> None:
-        self._walk = walk
-        self._base = base
-        self.lit, self.objects, self.describing = walk.lit, walk.objects, walk.describing
-        self.room_for, self.add_part, self.guard = walk.room_for, walk.add_part, walk.guard
-
-    def watch(self, obj: Any, test: Any) -> None:
-        self._walk.guard(_base_holds, obj, test)
+        node = _look(obj.tensor, bare, "torch.Tensor")
+    for test in bare.tests:
+        walk.guard(_base_holds, obj.tensor, test)
+    return node
 
 
 def _base_holds(obj: Any, test: TensorWatch) -> bool:
     with torch._C.DisableTorchFunction():
-        return test._ref() is obj and test._holds(obj)
+        return test.holds(obj)
 
 
 def _look_module(obj: Any, walk: Looking) -> Node:
@@ -434,6 +452,4 @@ READERS: Final[dict[str, Any]] = {
 }
 
 if torch is not None:
-    from clew.values.base import register
-
     register(_Base, look=_look_base)

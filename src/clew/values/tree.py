@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from clew.values.walk import Walk
 
 MAX_NESTING: Final = 200
-_SHORT_TEXT: Final = 4096  # texts up to here are not worth a look at the budget
+SHORT_TEXT: Final = 256  # texts up to here are not worth a look at the budget
 EDGE_TEXT: Final = 512  # characters kept of each end of a text over the limit
 TOO_DEEP: Final = f"deeper than {MAX_NESTING}"
 
@@ -72,7 +72,7 @@ class Writer:
         return {"$": "cut", "of": node.tag or node.type, "type": node.type, "length": count, "why": node.why, **rows}
 
     def _items(self, node: Node, items: list[Any]) -> list[Any]:
-        if node.text is not None and (not has_text(node.types) or len(node.text) <= _SHORT_TEXT):
+        if node.text is not None and (not has_text(node.types) or is_short_text(node.text, node.items)):
             return items  # plain JSON already
         return [self._child(node, x) for x in items]
 
@@ -80,7 +80,7 @@ class Writer:
         atom = atom_of(id(type(x)))
         if atom is None:
             return self._placed(node, self._walk.child(x))
-        if type(x) is str and len(x) > _SHORT_TEXT:
+        if type(x) is str and len(x) > SHORT_TEXT:
             return self.text(x)
         if type(x) is bytes and len(x) > INLINE_BYTES:
             return self.long_bytes(x)
@@ -115,6 +115,11 @@ class Writer:
             return {"$": "long-bytes", "is": self._walk.add_part(x)}
         self._walk.lose(f"bytes {why}")
         return {"$": "cut-bytes", "is": plain(x[:EDGE_TEXT]), "length": len(x), "why": why}
+
+
+def is_short_text(text: str, items: list[Any]) -> bool:
+    """True if no item is a long text."""
+    return len(text) <= SHORT_TEXT or all(len(x) <= SHORT_TEXT for x in items if type(x) is str)
 
 
 def _are_names(node: Node) -> bool:

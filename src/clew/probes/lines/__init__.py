@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from clew import env, recording
 
-from . import engine, events
+from . import block, engine, events
 from .hooks import Change
 from .options import Condition, Options, options
 from .targets import functions_of, functions_of_class
@@ -69,7 +69,7 @@ class watch:
             tags=tags,
             on_return=on_return,
         )
-        self._blocks: list[tuple[FrameType, events.Look]] = []
+        self._blocks: list[tuple[FrameType, events.Look | block.Replaced]] = []
 
     def __call__(self, target: T) -> T:
         """Watch a function, method, property, generator, coroutine, lambda or a whole class; gives it back."""
@@ -87,12 +87,17 @@ class watch:
         if env.enabled() and recording.is_on():
             frame = sys._getframe(1)
             recording.add_tags(self._options.tags)
-            self._blocks.append((frame, events.begin_block(frame, self._options)))
+            replaced = block.replace(frame, self._options)
+            self._blocks.append((frame, replaced or events.begin_block(frame, self._options)))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._blocks:
-            frame, look = self._blocks.pop()
-            events.end_block(frame, look, error)
+    ) -> bool:
+        if not self._blocks:
+            return False
+        frame, watching = self._blocks.pop()
+        if isinstance(watching, block.Replaced):
+            return watching.leave(error)
+        events.end_block(frame, watching, error)
+        return False

@@ -8,6 +8,7 @@ The events come from `sys.monitoring` (3.12 and later) or `sys.settrace`; both c
 from __future__ import annotations
 
 import ast
+import inspect
 import linecache
 import threading
 from types import CodeType, FrameType, FunctionType
@@ -18,7 +19,7 @@ from clew.recorder.live import LiveCall, current_call
 from clew.recorder.plan import Plan, Watched
 from clew.values import SCALARS
 
-from . import ignore, runtime
+from . import effects, ignore, runtime, source
 from .expressions import Expression, Form
 from .hooks import HookedCall
 from .options import Options
@@ -31,12 +32,11 @@ class Looker:
 
     def __init__(self, code: CodeType, requests: list[Options], module: str, *, block_line: int | None = None) -> None:
         self.code = code
-        self.every_local = any(e.form is Form.ALL for o in requests for e in o.expressions)
-        self.steps = [o.step for o in requests if o.step is not None]
-        wanted: dict[str, tuple[Expression, Options | None]] = {s.text: (s, None) for s in self.steps}
+        steps = [o.step for o in requests if o.step is not None]
+        wanted: dict[str, tuple[Expression, Options | None]] = {s.text: (s, None) for s in steps}
         for options in requests:
             for expression in options.expressions:
-                for each in _expand(expression, code):
+                for each in _expand(expression, code, block_line):
                     wanted.setdefault(each.text, (each, options))
         self.expressions = [expression for expression, _ in wanted.values()]
         self.compiled = [None if e.form is Form.NAME else _compiled(e.text) for e in self.expressions]
@@ -61,6 +61,8 @@ class Looker:
             dedupe=not self.hooked,
             hooks=hooks if self.hooked else None,
         )
+        self.plan.from_star = any(e.form is Form.ALL for o in requests for e in o.expressions)
+        self.plan.on_return = [o.on_return for o in requests if o.on_return is not None]
 
 
 class Look:
@@ -157,11 +159,15 @@ def _watched(expression: Expression, options: Options | None) -> Watched:
     return Watched(expression.text, "value", options.keep_of(expression.text), options.thinning)
 
 
-def _expand(expression: Expression, code: CodeType) -> list[Expression]:
+def _expand(expression: Expression, code: CodeType, block_line: int | None) -> list[Expression]:
+    """`*` is every local of a function; at module level, every name the block binds."""
     if expression.form is not Form.ALL:
         return [expression]
-    function = code.co_flags & 2
-    names = [*code.co_varnames, *code.co_cellvars] if function else list(code.co_names)
+    if code.co_flags & inspect.CO_OPTIMIZED:
+        names = [*code.co_varnames, *code.co_cellvars]
+    else:
+        block = source.find_block(linecache.getlines(code.co_filename), block_line or 0)
+        names = effects.bound_names(block) if block is not None else list(code.co_names)
     return [Expression(name, Form.NAME) for name in dict.fromkeys(names) if name.isidentifier()]
 
 

@@ -79,10 +79,10 @@ def rewrite(
 
 
 def rewrite_module(
-    module: ast.Module, items: Iterable[Item], is_ignored: Callable[[int, int], bool]
+    module: ast.Module, items: Iterable[Item], is_ignored: Callable[[int, int], bool], start: ast.stmt | None = None
 ) -> RewrittenModule:
-    """A module's own level with tests in it: its names are its globals."""
-    return _Rewriter(sorted(items, key=lambda item: not item.first), (), is_ignored).module(module)
+    """A module's own level (or a block of it, beginning at `start`) with tests in it: its names are its globals."""
+    return _Rewriter(sorted(items, key=lambda item: not item.first), (), is_ignored).module(module, start)
 
 
 class _Rewriter:
@@ -107,16 +107,19 @@ class _Rewriter:
         node.body = [*doc, *declared, *self._guarded(node, body)]
         return Rewritten(node, self.lines, self.ignored)
 
-    def module(self, node: ast.Module) -> RewrittenModule:
+    def module(self, node: ast.Module, at: ast.stmt | None) -> RewrittenModule:
         body = list(node.body)
         count = 0  # the docstring and `from __future__` must stay first
         while count < len(body) and (_is_docstring(body[count : count + 1]) or _is_future(body[count])):
             count += 1
-        start = ast.copy_location(ast.Pass(), body[count]) if count < len(body) else ast.Pass(lineno=1, col_offset=0)
-        new = [*body[:count], *self._guarded(start, body[count:])]
+        place = at or (body[count] if count < len(body) else ast.Pass(lineno=1, col_offset=0))
+        start = ast.copy_location(ast.Pass(), place)
+        # a block finds names that have a value already: that is their first
+        there = list(self.locals) if at is not None else []
+        new = [*body[:count], *self._guarded(start, body[count:], there)]
         return RewrittenModule(ast.fix_missing_locations(ast.Module(new, [])), self.lines, self.ignored)
 
-    def _guarded(self, at: ast.stmt, body: list[ast.stmt]) -> list[ast.stmt]:
+    def _guarded(self, at: ast.stmt, body: list[ast.stmt], there: Iterable[str] = ()) -> list[ast.stmt]:
         """The way in, the body with its tests, and the way out, however it is left."""
         self.where = at
         entry = self._new_statement(at.lineno, at.lineno)
@@ -129,7 +132,7 @@ class _Rewriter:
             _assign(RESULT, _none()),
         ]
         bound = [name for name in self.parameters if name in self.locals]
-        inside = [*self._sites(entry, binds=bound, in_place=True), *self.block(body)]
+        inside = [*self._sites(entry, binds=bound, may_bind=there, in_place=True), *self.block(body)]
         self.where = at
         guarded = ast.Try(
             body=inside or [ast.Pass()],

@@ -247,3 +247,17 @@ def _same_const(x: object, y: object) -> bool:
     if isinstance(x, tuple) and isinstance(y, tuple):
         return len(x) == len(y) and all(_same_const(p, q) for p, q in zip(x, y, strict=True))
     return repr(x) == repr(y) if isinstance(x, float | complex) else x == y
+
+
+def find_block(lines: list[str], line: int) -> ast.With | None:
+    """The `with` statement whose header holds a line."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse("".join(lines))
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    found = [
+        node for node in ast.walk(tree) if isinstance(node, ast.With) and node.lineno <= line < node.body[0].lineno
+    ]
+    return found[-1] if found else None
