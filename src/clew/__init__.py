@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from clew.errors import ClewError
     from clew.history import Call, Change, Run, Series
     from clew.history import open_run as open
-    from clew.history import runs
+    from clew.history import all_runs as runs
     from clew.probes.lines import watch
     from clew.records import DELETED, NotKept
     from clew.recording import current, off, on
@@ -23,7 +23,7 @@ _HOMES = {
     "on": ("clew.recording", "on"),
     "off": ("clew.recording", "off"),
     "open": ("clew.history", "open_run"),
-    "runs": ("clew.history", "runs"),
+    "runs": ("clew.history", "all_runs"),
     "Run": ("clew.history", "Run"),
     "Series": ("clew.history", "Series"),
     "Call": ("clew.history", "Call"),

@@ -154,7 +154,7 @@ class Recording:
             recorder = self._recorder
             assert recorder is not None
             notes: list[Note] = []
-            if self._owner == os.getpid():
+            if self._owner == os.getpid() and not recorder.dead:
                 notes = [*self._more_notes(), *ledger.at_end(recorder)]
                 for note in notes:
                     recorder.note(note)
@@ -438,6 +438,6 @@ def _in_child() -> None:
         if recording._recorder is not None:
             recording._recorder.after_fork_in_child()
     util = sys.modules.get("multiprocessing.util")
-    if util is not None:
+    if util is not None and _stack:
         # multiprocessing leaves its children without running atexit; its own finalisers do run
-        util.register_after_fork(_stack, lambda stack: util.Finalize(None, _at_exit, exitpriority=0))
+        util.register_after_fork(_stack[0], lambda _: util.Finalize(None, _at_exit, exitpriority=0))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from history.writing import Shard, Written
 
 from clew.history.run import Run
+from history.writing import Shard, Written
 
 
 def finished(written: Written, shard: Shard) -> Run:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from history.writing import Written, simple_run
 
 from clew.records import DELETED, NotKept
+from history.writing import Written, simple_run
 
 
 def test_a_change_knows_everything_about_itself(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from history.writing import START, Written
 
 from clew.errors import NotARunError
 from clew.history import open_run
+from history.writing import START, Written
 
 
 @pytest.fixture

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from history.writing import Written
-
 from clew.history.ledger import Ledger
 from clew.records import Note
+from history.writing import Written
 
 
 def test_equal_notes_of_several_processes_are_one_and_counted(tmp_path: Path) -> None:

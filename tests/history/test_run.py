@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from history.writing import START, Written, simple_run
 
 from clew.errors import FormatError, NotARunError, UnknownNameError
 from clew.history import all_runs, open_run
 from clew.history.run import Run
+from history.writing import START, Written, simple_run
 
 
 def test_names_come_in_the_order_they_first_changed(tmp_path: Path) -> None:

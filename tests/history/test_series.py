@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from history.writing import Written, simple_run
 
 from clew.errors import MissingLibraryError
 from clew.records import DELETED
+from history.writing import Written, simple_run
 
 
 def test_values_come_back_as_what_they_were(tmp_path: Path) -> None:

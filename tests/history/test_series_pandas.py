@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from history.writing import Written, simple_run
 
 from clew.records import DELETED
+from history.writing import Written, simple_run
 
 
 def test_to_pandas_is_indexed_by_step(tmp_path: Path) -> None:

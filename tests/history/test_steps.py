@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from history.writing import Written
 
 from clew.records import DELETED
+from history.writing import Written
 
 
 def test_without_steps_changes_are_numbered_by_name_over_the_run(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from clew.store.reader import RunReader, ShardReader
 from clew.store.writer import ShardWriter
 
 PER_FLUSH = 5
+DEAD = {"host": socket.gethostname(), "pid": 999_999_999}  # no process has this number
 
 
 def new_run(folder: Path, **meta: object) -> Path:
@@ -26,7 +27,7 @@ def new_run(folder: Path, **meta: object) -> Path:
 
 def new_writer(run: Path, **options: object) -> ShardWriter:
     """A writer whose process is not alive, so that readers take an unfinished end for what it is."""
-    return ShardWriter(run, **{"host": "elsewhere", "rank": 0, "pid": 1, "disk": None, **options})  # type: ignore[arg-type]
+    return ShardWriter(run, **{**DEAD, "rank": 0, "disk": None, **options})  # type: ignore[arg-type]
 
 
 def changes(*numbers: float, site: int = 0) -> ChangeColumns:

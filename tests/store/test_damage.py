@@ -10,19 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from store.making import (
-    PER_FLUSH,
-    array,
-    blobs,
-    first_flush,
-    new_run,
-    new_writer,
-    numbered_flush,
-    only_shard,
-    records,
-    shard_folder,
-    small_run,
-)
 
 from clew.errors import FormatError, NotARunError
 from clew.records import Kept, Site, Value
@@ -30,6 +17,17 @@ from clew.store.flush import Flush
 from clew.store.folder import read_meta, write_meta
 from clew.store.framing import frames, header_length
 from clew.store.reader import RunReader, ShardReader
+from store.making import (
+    DEAD,
+    PER_FLUSH,
+    blobs,
+    new_run,
+    new_writer,
+    only_shard,
+    records,
+    shard_folder,
+    small_run,
+)
 
 
 def test_a_whole_run_has_no_problems(tmp_path: Path) -> None:
@@ -190,7 +188,7 @@ def test_a_shard_that_vanishes_while_open_is_told(tmp_path: Path) -> None:
 def test_an_unclosed_end_of_the_runs_own_process_is_told_when_the_run_ended(tmp_path: Path) -> None:
     run = small_run(tmp_path / "run", close=False)
     assert RunReader(run).problems == []  # a killed worker's shard ends like this
-    write_meta(run, {"how": "finished", "pid": 1})
+    write_meta(run, {"how": "finished", **DEAD})
     assert any("its end is missing" in problem for problem in RunReader(run).problems)
 
 
@@ -218,7 +216,9 @@ def test_a_missing_page_is_a_problem_where_records_are(tmp_path: Path) -> None:
     assert "run.json is missing" in RunReader(run).problems
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": "1"}', '{"format": true}', '{"format": 0}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"format": "1"}', '{"format": true}', '{"format": 0}', "[" * 100_000]
+)
 def test_a_page_that_makes_no_sense_is_refused_where_nothing_else_is(tmp_path: Path, content: str) -> None:
     run = new_run(tmp_path / "run")
     (run / "run.json").write_text(content)

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from store.making import array, array_value, changes, first_flush, new_run, new_writer, only_shard, records
 
 from clew.records import Function, Kept, Kind, Note, Site, Summary, Value
 from clew.store.columns import Changes
 from clew.store.flush import CallEnd, CallStart, ChangeColumns, Flush
 from clew.store.format import FORMAT, NO_STEP, schema
 from clew.store.reader import RunReader, ShardReader
+from store.making import array, array_value, changes, first_flush, new_run, new_writer, only_shard, records
 
 
 def written(tmp_path: Path, *flushes: Flush, **options: object) -> ShardReader:
@@ -41,7 +41,10 @@ def test_functions_and_sites_come_back(tmp_path: Path) -> None:
 
 
 def test_starts_come_back_with_missing_steps_and_stages(tmp_path: Path) -> None:
-    starts = [CallStart(1, -1, 0, 5, 6, "Main"), CallStart(2, 1, 0, 7, 8, "T-1", args=3, step=-4, rank=2, stage="clean")]
+    starts = [
+        CallStart(1, -1, 0, 5, 6, "Main"),
+        CallStart(2, 1, 0, 7, 8, "T-1", args=3, step=-4, rank=2, stage="clean"),
+    ]
     shard = written(tmp_path, Flush(0, [Function(0, "f", "m", "x", 1)], starts=starts))
     got = shard.starts
     assert got.call.tolist() == [1, 2]
@@ -150,7 +153,7 @@ def test_a_value_that_was_never_written_says_so(tmp_path: Path) -> None:
 
 
 def test_texts_take_the_fast_lane_beside_values(tmp_path: Path) -> None:
-    texts = ["", "plain", "π\n\"", "\ud800", "\x00"]
+    texts = ["", "plain", 'π\n"', "\ud800", "\x00"]
     flush = Flush(0, values=[(9, Value("int", "1"))], text_ids=np.arange(5), texts=texts)
     shard = written(tmp_path, flush)
     got = shard.values(range(5))
@@ -196,7 +199,9 @@ values = st.builds(
 
 @settings(max_examples=60, deadline=None)
 @given(flushes=st.lists(st.lists(values, max_size=6), max_size=4))
-def test_any_values_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactory, flushes: list[list[Value]]) -> None:
+def test_any_values_come_back_as_they_were(
+    tmp_path_factory: pytest.TempPathFactory, flushes: list[list[Value]]
+) -> None:
     run = new_run(tmp_path_factory.mktemp("any") / "run")
     writer = new_writer(run)
     expected: list[Value] = []

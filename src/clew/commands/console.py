@@ -18,8 +18,12 @@ def console() -> Console:
     """stdout, for tables."""
     from rich.console import Console
 
+    class Ours(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # rich would end the program here; `main` knows better how
+
     width = None if sys.stdout.isatty() else _UNBOUNDED
-    return Console(width=width, markup=False, highlight=False, emoji=False)
+    return Ours(width=width, markup=False, highlight=False, emoji=False)
 
 
 def print_json(item: Any) -> None:

@@ -81,9 +81,8 @@ class Run:
         if colon:
             return any(map(matcher(pattern), seen_in))
         # The sentence names its function, `step()`; another function may have the same name and mean another thing.
-        return any(f"{function.name}()" in note.text for function in seen_in) or (
-            "()" not in note.text and name in self
-        )
+        named = [function for function in seen_in if f"{function.name}()" in note.text]
+        return bool(named) or ("()" not in note.text and bool(seen_in))
 
     # ---- what it holds
 

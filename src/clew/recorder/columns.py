@@ -1,12 +1,11 @@
 """From logs to columns: turns drained pairs (value, site) into the rows of one flush.
 
-Two lanes. Numbers, the usual case, go through NumPy at some 40 ns a change; anything else through a plain loop.
+Two lanes. Numbers, the usual case, go through NumPy at some 30 ns a change; anything else through a plain loop.
 Both drop what is no change: a name bound again to an equal value, judged exactly.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,8 @@ from clew.records import DELETED, Kind, Value
 from clew.store.flush import ChangeColumns
 from clew.values import same_scalar
 
+from . import numbers
+
 if TYPE_CHECKING:
     from clew.recorder.live import LiveCall
     from clew.recorder.plan import Plan, Thinning
@@ -26,27 +27,50 @@ UNSET: Any = object()  # no value yet
 _EXACT_INT = 2**53
 _KIND_OF = {float: Kind.FLOAT, int: Kind.INT, bool: Kind.BOOL, type(None): Kind.NONE, type(DELETED): Kind.DELETED}
 _NUMBER_TYPES = frozenset([float, int, bool])
-_LANE_MINIMUM = 64  # below this many rows the plain loop is quicker
+_TYPE_OF = {Kind.FLOAT: float, Kind.INT: int, Kind.BOOL: bool, Kind.NONE: lambda number: None}
+_FEW_NAMES = 8  # up to this many names, looking for each one's rows is quicker than sorting
+_PACKED_FROM = 64  # below this many rows the plain loop is quicker
 
 Ints = npt.NDArray[np.int64]
 
 
 class Chunk:
-    """What was taken from one call's log at one moment."""
+    """What was taken from one call's log at one moment: packed if it is all numbers, as far as one can see."""
 
-    __slots__ = ("call", "sites", "until", "values")
+    __slots__ = ("call", "packed", "sites", "until", "values")
 
     def __init__(self, call: LiveCall, values: list[Any], sites: list[int], until: int) -> None:
         self.call = call
-        self.values = values
-        self.sites = sites
         self.until = until  # the moment of taking: the rows lie between the call's last drain and this
+        self.sites = sites
+        self.values = values
+        self.packed: tuple[bytes, bytes] | None = None
+        if len(sites) >= _PACKED_FROM and _is_number(values[0]) and _is_number(values[-1]) and _may_pack(call.plan):
+            self._pack()
 
-    def times(self) -> Ints:
+    def _pack(self) -> None:
+        """The objects go at once, so that the program gets their memory back while it is still in the cache."""
+        packed = numbers.pack(self.values)
+        if packed is not None:
+            self.packed = packed, numbers.pack(self.sites) or b""
+            self.sites = self.values = []
+
+    def unpack(self) -> None:
+        if self.packed is not None:
+            self.values, self.sites = map(numbers.unpack, self.packed)
+
+    def times(self, count: int) -> Ints:
         start = self.call.drained_at
-        count = len(self.sites)
         step = max(self.until - start, 0) / count
-        return start + ((np.arange(1, count + 1)) * step).astype(np.int64)
+        return start + (np.arange(1, count + 1) * step).astype(np.int64)
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or type(value) in _NUMBER_TYPES
+
+
+def _may_pack(plan: Plan) -> bool:
+    return plan.dedupe and all(watched.thinning is None for watched in plan.watched)
 
 
 def take(call: LiveCall, now: int) -> Chunk | None:
@@ -55,9 +79,9 @@ def take(call: LiveCall, now: int) -> Chunk | None:
     count = len(log) & ~1
     if not count:
         return None
-    pairs = log[:count]
+    values, sites = log[0:count:2], log[1:count:2]
     del log[:count]
-    return Chunk(call, pairs[0::2], pairs[1::2], call.ended or now)
+    return Chunk(call, values, sites, call.ended or now)
 
 
 class Rows:
@@ -67,27 +91,33 @@ class Rows:
         self.blocks: list[tuple[Any, ...]] = []  # columns: call, site, time, kind, number, value id
         self.values: list[tuple[int, Any, Plan, int]] = []  # id, Value or scalar without a column, plan, index
         self.sites: set[int] = set()
+        self.count = 0
 
     def add(self, chunk: Chunk, next_value_id: Iterator[int]) -> None:
         call = chunk.call
         if call.last is None:
             call.last = [UNSET] * call.plan.width
-        block = None
-        if len(chunk.sites) >= _LANE_MINIMUM and call.plan.dedupe:
-            block = _number_lane(chunk)
+        block = _number_lane(chunk)
         if block is None:
+            chunk.unpack()
             block = self._plain_lane(chunk, next_value_id)
         call.drained_at = chunk.until
-        if len(block[0]):
-            self.sites.update(np.unique(block[1]).tolist())
+        self._keep(block)
+
+    def _keep(self, block: tuple[Any, ...]) -> None:
+        sites = block[1]
+        if len(sites):
+            first = int(sites.min())
+            self.sites.update((np.flatnonzero(np.bincount(sites - first)) + first).tolist())
             self.blocks.append(block)
+            self.count += len(sites)
 
     def _plain_lane(self, chunk: Chunk, next_value_id: Iterator[int]) -> tuple[Any, ...]:
         call, plan = chunk.call, chunk.call.plan
         last = call.last
         assert last is not None
         rows: list[tuple[int, int, int, float, int]] = []
-        times = chunk.times().tolist()
+        times = chunk.times(len(chunk.sites)).tolist()
         for value, site, time in zip(chunk.values, chunk.sites, times, strict=True):
             index = (site - plan.base) % plan.width
             if plan.dedupe and _same(last[index], value):
@@ -115,9 +145,7 @@ class Rows:
         """The call is over: write the last n changes of the names that wanted only those."""
         if call.held:
             rows = sorted((row for queue in call.held.values() for row in queue), key=lambda row: row[1])
-            block = _block(call.id, rows)
-            self.sites.update(np.unique(block[1]).tolist())
-            self.blocks.append(block)
+            self._keep(_block(call.id, rows))
             call.held = None
 
     def columns(self) -> ChangeColumns | None:
@@ -172,69 +200,61 @@ def _passes(call: LiveCall, index: int, thinning: Thinning, row: tuple[Any, ...]
 
 
 def _number_lane(chunk: Chunk) -> tuple[Any, ...] | None:
-    """The rows of a chunk that holds numbers only, by NumPy; None if it holds anything else."""
-    call, plan = chunk.call, chunk.call.plan
-    if any(w.thinning is not None for w in plan.watched):
+    """The rows of a packed chunk, by NumPy; None if it is not packed, or does not hold numbers only."""
+    if chunk.packed is None:
         return None
-    converted = _numbers(chunk.values)
+    call, plan = chunk.call, chunk.call.plan
+    sites = numbers.sites_of(chunk.packed[1])
+    converted = numbers.columns_of(chunk.packed[0], sites)
     if converted is None:
         return None
-    kinds, numbers = converted
-    sites = np.frombuffer(array("i", chunk.sites), np.int32)
-    keep = _changed(chunk, sites, kinds, numbers)
+    kinds, values = converted
+    keep = _changed(call, sites, kinds, values)
     if True in plan.ignored:
         keep &= ~np.array(plan.ignored)[(sites - plan.base) // plan.width]
-    columns = (sites, chunk.times(), kinds, numbers)
+    columns: tuple[Any, ...] = (sites, chunk.times(len(sites)), kinds, values)
     if not keep.all():
         columns = tuple(column[keep] for column in columns)
     count = len(columns[0])
     return (np.full(count, call.id, np.int64), *columns, np.full(count, -1, np.int64))
 
 
-def _numbers(values: list[Any]) -> tuple[Any, Any] | None:
-    """Kinds and numbers, or None when something does not fit into a float64 exactly."""
-    types = set(map(type, values))
-    if not types <= _NUMBER_TYPES:
-        return None
-    try:
-        numbers = np.frombuffer(array("d", values), np.float64)
-    except OverflowError:
-        return None
-    only = types.pop() if len(types) == 1 else None
-    if only is not None:
-        kinds = np.full(len(values), _KIND_OF[only], np.uint8)
-    else:
-        kinds = np.frombuffer(bytes(map(_KIND_OF.__getitem__, map(type, values))), np.uint8)
-    whole = numbers if only is int else numbers[kinds == Kind.INT] if only is None else numbers[:0]
-    if len(whole) and np.abs(whole).max() >= _EXACT_INT:
-        return None
-    return kinds, numbers
-
-
-def _changed(chunk: Chunk, sites: Any, kinds: Any, numbers: Any) -> npt.NDArray[np.bool_]:
+def _changed(call: LiveCall, sites: Any, kinds: Any, values: Any) -> npt.NDArray[np.bool_]:
     """Which rows differ from the row before of the same name, bit for bit, all NaN being one value."""
-    plan, last = chunk.call.plan, chunk.call.last
-    assert last is not None
-    bits = numbers.view(np.int64)
-    nan = np.isnan(numbers)
+    plan = call.plan
+    bits = values.view(np.int64)
+    nan = np.isnan(values)
     if nan.any():
-        bits = bits.copy()
-        bits[nan] = 0x7FF8000000000000
-    one_kind = bool((kinds == kinds[0]).all())
+        bits = np.where(nan, np.float64("nan").view(np.int64), bits)
     keep = np.empty(len(sites), np.bool_)
-    which = (sites - plan.base) % plan.width if plan.width > 1 else None
-    for index in range(plan.width):
-        rows = slice(None) if which is None else np.flatnonzero(which == index)
-        own = bits[rows]
-        if not len(own):
-            continue
+    for index, rows in _rows_by_name((sites - plan.base) % plan.width, plan.width):
+        own, own_kinds = bits[rows], kinds[rows]
         differs = np.empty(len(own), np.bool_)
         np.not_equal(own[1:], own[:-1], out=differs[1:])
-        if not one_kind:
-            own_kinds = kinds[rows]
-            differs[1:] |= own_kinds[1:] != own_kinds[:-1]
-        first, final = (0, len(own) - 1) if which is None else (int(rows[0]), int(rows[-1]))
-        differs[0] = not _same(last[index], chunk.values[first])
-        last[index] = chunk.values[final]
+        differs[1:] |= own_kinds[1:] != own_kinds[:-1]
+        differs[0] = not _same(call.last[index], _object(own_kinds[0], values[rows][0]))  # type: ignore[index]
+        call.last[index] = _object(own_kinds[-1], values[rows][-1])  # type: ignore[index]
         keep[rows] = differs
     return keep
+
+
+def _rows_by_name(index: Any, width: int) -> Iterator[tuple[int, Any]]:
+    """For each name that has rows: which they are, in order."""
+    if width == 1:
+        yield 0, slice(None)
+    elif width <= _FEW_NAMES:
+        for name in range(width):
+            rows = np.flatnonzero(index == name)
+            if len(rows):
+                yield name, rows
+    else:
+        order = np.argsort(index.astype(np.uint16) if width < 2**16 else index, kind="stable")
+        counts = np.bincount(index, minlength=width)
+        ends = np.cumsum(counts)
+        for name in np.flatnonzero(counts).tolist():
+            yield name, order[ends[name] - counts[name] : ends[name]]
+
+
+def _object(kind: int, number: float) -> Any:
+    """The object a cell of the number lane was."""
+    return _TYPE_OF[kind](number)

@@ -31,8 +31,8 @@ def _never_called(alive: list[Plan], called: set[Plan]) -> list[Note]:
     groups_called = {plan.group for plan in called if plan.group}
     notes = []
     for plan in alive:
-        if plan in called or (plan.group in groups_called and plan.group):
-            continue
+        if plan.called or (plan.group in groups_called and plan.group):
+            continue  # in this run, or in another of this process
         if plan.group:
             groups_called.add(plan.group)  # said once for all its methods
         what = plan.group or f"{plan.name}()"

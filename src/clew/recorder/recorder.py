@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from clew.store.flush import CallEnd, CallStart, Flush
     from clew.store.writer import ShardWriter
 
-    from .columns import Rows
+    from .columns import Chunk, Rows
 
 _SHORT_TEXT = 4096
 INTERVAL = 0.2  # seconds between flushes: what `kill -9` can cost at most is this and the writing itself
+HURRY = 0.02  # seconds between looks while logs grow fast, so that their memory is used again while in the cache
+_BATCH = 100_000  # changes from which on a batch is full: more at once only means memory that is not in the cache
+_FAST = 2 * 16_384  # items in a log that make it one that grows fast
 
 
 class Recorder:
@@ -52,7 +55,9 @@ class Recorder:
         self.dead: str | None = None  # why nothing is written any more
         self._begun: list[LiveCall] = []
         self._ended: list[LiveCall] = []
+        self._new: list[LiveCall] = []  # begun, and not yet written so
         self._open: dict[int, LiveCall] = {}
+        self._chunks: list[Chunk] = []  # taken from logs, and not yet written
         self._notes: list[Note] = []
         self.last_exit: tuple[str, str | None, int | None] | None = None  # a call left through sys.exit()
         self._reset_shard()
@@ -96,10 +101,35 @@ class Recorder:
 
     def _run(self) -> None:
         wake, thread = self._wake, self._thread
-        while not wake.wait(INTERVAL):
+        pause = due = INTERVAL
+        while not wake.wait(pause):
             if self._thread is not thread:
                 return
-            self.flush()
+            due -= pause
+            hurry = self._lighten()
+            if due <= 0:
+                self.flush()
+                due = INTERVAL
+            pause = min(HURRY, due) if hurry else due
+
+    def _lighten(self) -> bool:
+        """Take what is there out of logs that grow fast, without writing it yet. Gives whether there are such."""
+        with self._lock:
+            self._welcome()
+            if self.dead or self.paused:
+                return False
+            large = [call for call in self._open.values() if len(call.log) > _FAST]
+            if large:
+                from .columns import take
+
+                self._chunks += filter(None, [take(call, time.time_ns()) for call in large])
+            return bool(large)
+
+    def _welcome(self) -> None:
+        """Calls that have begun are looked after from now on."""
+        begun = _emptied(self._begun)
+        self._new += begun
+        self._open.update((call.id, call) for call in begun)
 
     @property
     def shard_name(self) -> str:
@@ -128,9 +158,9 @@ class Recorder:
                 self._die(error, internal=True)
 
     def _flush(self) -> None:
-        ended, self._ended = self._ended, []
-        begun, self._begun = self._begun, []
-        self._open.update((call.id, call) for call in begun)
+        ended = _emptied(self._ended)  # first, so that the beginning of each of them is known
+        self._welcome()
+        begun, self._new = self._new, []
         if self.dead or self.paused:
             self._throw_away(ended)
             return
@@ -142,13 +172,14 @@ class Recorder:
             self._open.pop(call.id, None)
 
     def _anything(self, begun: list[LiveCall], ended: list[LiveCall]) -> bool:
-        return bool(begun or ended or self._notes or any(len(call.log) > 1 for call in self._open.values()))
+        return bool(begun or ended or self._chunks or self._notes or any(len(call.log) > 1 for call in self._open.values()))
 
     def _throw_away(self, ended: list[LiveCall]) -> None:
         for call in self._open.values():
             call.log.clear()
         for call in ended:
             self._open.pop(call.id, None)
+        self._chunks.clear()
         self.pending = 0
 
     def _write(self, begun: list[LiveCall], ended: list[LiveCall]) -> None:
@@ -157,20 +188,25 @@ class Recorder:
         from .columns import Rows, take
 
         now = time.time_ns()
-        flush = Flush(now)
-        rows = Rows()
-        for call in list(self._open.values()):
-            chunk = take(call, now)
-            if chunk is not None:
-                rows.add(chunk, self._value_ids)
+        flush, rows = Flush(now), Rows()
+        flush.starts = [self._start_row(call, flush) for call in begun]
+        chunks, self._chunks = self._chunks, []
+        chunks += filter(None, [take(call, now) for call in self._open.values()])
+        for chunk in chunks:
+            rows.add(chunk, self._value_ids)
+            if rows.count > _BATCH:
+                self._send(rows, flush)
+                flush, rows = Flush(now), Rows()
         for call in ended:
             rows.release_held(call)
-        flush.starts = [self._start_row(call, flush) for call in begun]
         flush.ends = [self._end_row(call, flush) for call in ended]
+        flush.notes, self._notes = self._notes, []
+        self._send(rows, flush)
+
+    def _send(self, rows: Rows, flush: Flush) -> None:
         self._announce(rows.sites, flush)
         flush.changes = rows.columns()
         self._add_values(rows, flush)
-        flush.notes, self._notes = self._notes, []
         self._shard().write(flush)
 
     def _shard(self) -> ShardWriter:
@@ -178,7 +214,12 @@ class Recorder:
             from clew.store.writer import ShardWriter
 
             self._writer = ShardWriter(
-                self.folder, host=socket.gethostname(), rank=env.rank(), pid=os.getpid(), disk=self.disk
+                self.folder,
+                host=socket.gethostname(),
+                rank=env.rank(),
+                pid=os.getpid(),
+                disk=self.disk,
+                summarise=summary_of,
             )
         return self._writer
 
@@ -303,6 +344,8 @@ class Recorder:
     def after_fork_in_child(self) -> None:
         """The parent writes what was pending; this process goes on in a shard of its own, open calls included."""
         open_calls = {call.id: call for call in [*self._open.values(), *self._begun]}
+        self._chunks.clear()
+        self._new.clear()
         for call in self._ended:
             open_calls.pop(call.id, None)
         self._ended = []
@@ -319,6 +362,14 @@ def arguments_value(names: tuple[str, ...], args: tuple[Any, ...]) -> Value:
     """Arguments of a call as one value: a dictionary by parameter name."""
     plain = dict(zip(names, args, strict=False))
     return capture(plain, AUTO).value
+
+
+def _emptied(queue: list[LiveCall]) -> list[LiveCall]:
+    """What is in `queue`, taken out of it. Another thread may be appending: the list stays the same object."""
+    count = len(queue)
+    taken = queue[:count]
+    del queue[:count]
+    return taken
 
 
 def _as_value(value: Any) -> Value:

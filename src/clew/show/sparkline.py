@@ -52,15 +52,19 @@ def blocks(numbers: Any, width: int = 24) -> str:
     import numpy as np
 
     found = buckets(numbers, width)
-    middle = (found.low + found.high) / 2
-    if not np.isfinite(middle).any():
+    middle = found.low / 2 + found.high / 2
+    finite = np.isfinite(middle)
+    if not finite.any():
         return BROKEN * len(middle)
-    bottom, top = float(np.nanmin(middle)), float(np.nanmax(middle))
-    scale = (len(BLOCKS) - 1) / (top - bottom) if top > bottom else 0.0
-    if not np.isfinite(scale):
-        scale = 0.0
-    levels = np.where(found.broken, -1, np.nan_to_num((middle - bottom) * scale).round()).astype(np.int64)
+    share = _share(middle, float(middle[finite].min()), float(middle[finite].max()))
+    levels = np.where(found.broken, -1, np.nan_to_num(share * (len(BLOCKS) - 1)).round()).astype(np.int64)
     return "".join(BROKEN if level < 0 else BLOCKS[level] for level in levels.tolist())
+
+
+def _share(numbers: Floats, bottom: float, top: float) -> Floats:
+    """How far up each number is between bottom and top, 0 to 1. Halved first: the largest floats are 2**1024 apart."""
+    span = top / 2 - bottom / 2
+    return (numbers / 2 - bottom / 2) / span if span > 0 else numbers * 0.0
 
 
 def svg(numbers: Any, width: int = 160, height: int = 28) -> str:
@@ -71,10 +75,9 @@ def svg(numbers: Any, width: int = 160, height: int = 28) -> str:
     if len(found.low) == 0:
         return ""
     finite = np.isfinite(found.low)
-    bottom = float(found.low[finite].min()) if finite.any() else 0.0
-    span = (float(found.high[finite].max()) - bottom if finite.any() else 0.0) or 1.0
+    ends = (float(found.low[finite].min()), float(found.high[finite].max())) if finite.any() else (0.0, 0.0)
     x = (np.arange(len(found.low)) + 0.5) * width / len(found.low)
-    high, low = (height - 2 - (side - bottom) / span * (height - 4) for side in (found.high, found.low))
+    high, low = (height - 2 - _share(side, *ends) * (height - 4) for side in (found.high, found.low))
     lines = "".join(
         f'<polyline points="{points}" fill="none" stroke="currentColor" stroke-width="1"/>'
         for points in _polylines(x, high, low, finite)

@@ -104,17 +104,18 @@ def frames(data: memoryview, base: int) -> Iterator[Frame | Gap | End]:
     at = 0
     search = _Search(data, base)
     while at < len(data):
-        if bytes(data[at : at + _PREFIX]) == END_OF_STREAM:
-            yield End(base + at + _PREFIX)
-            at += _PREFIX
-            continue
         stop = message_end(data, at, base)
         if stop is not None:
             yield Frame(base + at, base + stop)
             at = stop
             continue
         following = search.next_after(at)
-        yield Gap(base + at, base + following)
+        if bytes(data[at : at + _PREFIX]) == END_OF_STREAM and not search.is_message(following):
+            yield End(base + at + _PREFIX)  # in the middle of things it would be damage that looks like an end
+            at += _PREFIX
+            following = len(data)
+        if at < following:
+            yield Gap(base + at, base + following)
         at = following
 
 
@@ -180,6 +181,9 @@ class _Search:
             if message_end(self._data, candidate, self._base) is not None:
                 return candidate
         return len(self._data)
+
+    def is_message(self, at: int) -> bool:
+        return message_end(self._data, at, self._base) is not None
 
     def _candidates(self, first: int) -> Iterator[int]:
         """Places, a multiple of 8 in the file, with a continuation mark and a sensible length after it."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import io
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from clew.records import Kept, Note, Value
+from clew.records import Kept, Note, Summary, Value
 from clew.store.blobs import BlobWriter, Part, cost
 from clew.store.encode import UNSEALED, encode
 from clew.store.files import write_all
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from clew.store.flush import Flush
 
-_BLOB_SHARE: Final = 0.9  # of the disk budget; the rest is for records, which say what was left out
+_ARRAY_SHARE: Final = 0.9  # of the disk budget; the rest is for records, which say what was left out
 
 
 class ShardWriter:
@@ -33,7 +34,17 @@ class ShardWriter:
     `write` raises OSError (EDQUOT) when the records themselves would.
     """
 
-    def __init__(self, run_folder: Path, *, host: str, rank: int, pid: int, disk: int | None = None) -> None:
+    def __init__(
+        self,
+        run_folder: Path,
+        *,
+        host: str,
+        rank: int,
+        pid: int,
+        disk: int | None = None,
+        summarise: Callable[[Value], Summary] = lambda value: value.summary,
+    ) -> None:
+        self._summarise = summarise  # what is left of a value that does not fit any more
         self.folder = _new_shard_folder(run_folder, host, rank, pid)
         self.dropped = 0  # values whose bytes the disk budget did not allow
         self._disk = disk
@@ -132,11 +143,12 @@ class ShardWriter:
     def _affordable(self, value: Value) -> bool:
         if self._disk is None or not value.parts:
             return True
-        return self._blobs.length + sum(map(cost, value.parts)) <= self._disk * _BLOB_SHARE
+        return self.bytes_written + sum(map(cost, value.parts)) <= self._disk * _ARRAY_SHARE
 
     def _without_bytes(self, value: Value) -> Value:
         why = f"the run's disk budget of {self._disk:,} bytes is used up"
-        return replace(value, body=None, parts=[], kept=max(value.kept, Kept.SUMMARY), why=why)
+        summary = self._summarise(value)
+        return replace(value, body=None, parts=[], kept=max(value.kept, Kept.SUMMARY), why=why, summary=summary)
 
     def _budget_note(self) -> Note:
         text = f"arrays from here on are kept as summaries: the run's disk budget of {self._disk:,} bytes is used up"

@@ -1,8 +1,8 @@
 """What an adapter gives the walker, and the registry that finds the adapter of a type.
 
 To add a kind of value: one file with `claim(cls) -> Handler | None` and a table `READERS`, and one line in `LIBRARIES`
-(other packages: an entry point in the group "clew.values", named like the library). An adapter is loaded only when its library is
-already loaded by the user's program.
+(other packages: an entry point in the group "clew.values", named like the library). An adapter is loaded only when
+its library is already loaded by the user's program.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Looking(Protocol):
     objects: int  # how many plain objects lie between the root and this value
 
     def room_for(self, size: int) -> str:
-        """"" if `size` more bytes may be kept (and takes them off the budget), else why not."""
+        """ "" if `size` more bytes may be kept (and takes them off the budget), else why not."""
 
     def add_part(self, buffer: Any) -> int:
         """Puts a buffer, which nobody else may change, beside the body; gives its place."""
@@ -141,8 +141,9 @@ def register(cls: type, *, atom: Callable[[Any], Any] | None = None, look: Look 
 
 
 def _drop(key: int) -> None:
-    for table in (_atoms, _looks, _alive):
-        table.pop(key, None)  # type: ignore[attr-defined]
+    _atoms.pop(key, None)
+    _looks.pop(key, None)
+    _alive.pop(key, None)
 
 
 def look_of(cls: type) -> Look | None:
@@ -175,7 +176,8 @@ def _claim(library: str, cls: type) -> Handler | None:
     try:
         handler: Handler | None = adapter.claim(cls)
     except Exception as error:  # a half-imported library, a broken foreign adapter
-        trouble.report(f"values:claim:{library}", f"the value adapter for {library} failed; its values are plain objects", cause=error)
+        what = f"the value adapter for {library} failed; its values are plain objects"
+        trouble.report(f"values:claim:{library}", what, cause=error)
         return None
     return handler
 
@@ -188,9 +190,8 @@ def adapter_for(library: str) -> Any | None:
             _loaded[library] = import_module(target) if target else _foreign()[library].load()
         except Exception as error:
             _loaded[library] = None
-            trouble.report(
-                f"values:load:{library}", f"the value adapter for {library} does not load; its values are plain objects", cause=error
-            )
+            what = f"the value adapter for {library} does not load; its values are plain objects"
+            trouble.report(f"values:load:{library}", what, cause=error)
     return _loaded[library]
 
 
@@ -206,6 +207,14 @@ def _foreign() -> dict[str, Any]:
             _entry_points = {}
             trouble.report("values:entry-points", "the value adapters of other packages cannot be listed", cause=error)
     return _entry_points
+
+
+def optional(library: str) -> Any:
+    """The library, or None where a run is read without it."""
+    try:
+        return import_module(library)
+    except ImportError:
+        return None
 
 
 def reader_of(tag: str) -> Callable[..., Any] | None:

@@ -10,7 +10,17 @@ from clew.records import Kept, Summary, Value
 from clew.values import digest
 from clew.values.base import LEAF, Node, atom_of, look_of
 from clew.values.classes import type_name
-from clew.values.jsontext import INLINE_BYTES, SCALAR_IDS, all_json, dumps, has_text, only_text, plain, try_text, types_in
+from clew.values.jsontext import (
+    INLINE_BYTES,
+    SCALAR_IDS,
+    all_json,
+    dumps,
+    has_text,
+    only_text,
+    plain,
+    try_text,
+    types_in,
+)
 from clew.values.keep import AUTO, Keep, settled
 from clew.values.python import same_dict, same_list, snapshot
 from clew.values.tree import Writer, is_short_text
@@ -56,7 +66,7 @@ def same_scalar(a: object, b: object) -> bool:
     if cls is not type(b) or id(cls) not in SCALAR_IDS:
         return False
     if cls is float or cls is complex:
-        return cls.__repr__(a) == cls.__repr__(b)  # type: ignore[operator]
+        return cls.__repr__(a) == cls.__repr__(b)
     return bool(a == b)
 
 
@@ -132,23 +142,23 @@ def _captured(obj: Any, keep: Keep) -> Capture:
 
 
 def _of_atom(obj: Any, walk: Walk) -> Capture:
-    """Long text and bytes, dates, paths, NumPy scalars: immutable, so the test is their identity."""
+    """Dates, paths, NumPy scalars: immutable, so the test is their identity. Long text and bytes: their content."""
     atom = atom_of(id(type(obj)))
     assert atom is not None
     name = type_name(type(obj))
     value = Value(name, None, walk.parts, digest=digest.of_scalar(name, dumps(atom(obj))))
-    if type(obj) is str or type(obj) is bytes:
-        value.summary.length = len(obj)
-        if walk.lit:
-            writer = Writer(walk)
-            value.body = dumps(writer.text(obj) if type(obj) is str else writer.long_bytes(obj))
-        else:
-            value.kept, value.why = Kept.SUMMARY, "keep='summary'"
-    else:
+    if type(obj) is not str and type(obj) is not bytes:
         value.body = dumps(atom(obj))
+        return Capture(value, obj, [])
+    value.summary.length = len(obj)
+    if walk.lit:
+        writer = Writer(walk)
+        value.body = dumps(writer.text(obj) if isinstance(obj, str) else writer.long_bytes(obj))
+    else:
+        value.kept, value.why = Kept.SUMMARY, "keep='summary'"
     if walk.lost:
         value.kept, value.why = Kept.PART, walk.lost
-    return Capture(value, obj, [], _Same(obj) if id(type(obj)) in SCALAR_IDS else None)
+    return Capture(value, None, [], _Same(obj))
 
 
 def _of_node(obj: Any, walk: Walk) -> Capture:
@@ -168,7 +178,7 @@ def _of_node(obj: Any, walk: Walk) -> Capture:
 
 
 def _body(node: Node) -> str:
-    if node.text is not None and (node.tree is node.items or (node.tag == "" and type(node.tree) is dict and "$" not in node.tree)):
+    if node.text is not None and node.tree is node.items:
         return node.text
     return dumps(node.tree)
 

@@ -156,7 +156,9 @@ class Reader:
         return inside
 
 
-def _absent(type: str, kept: Kept, why: str, part: Any = None, *, key: bool = False, length: int | None = None) -> NotKept:
+def _absent(
+    type: str, kept: Kept, why: str, part: Any = None, *, key: bool = False, length: int | None = None
+) -> NotKept:
     return (KeyNotKept if key else NotKept)(type, kept, why, Summary(length=length), part)
 
 
@@ -309,5 +311,3 @@ def decode(value: Value) -> Any:
         return found
     part = found.part if isinstance(found, NotKept) else found
     return NotKept(value.type, value.kept, value.why, value.summary, part)
-
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
@@ -52,14 +53,12 @@ def read_dtype(given: Any) -> Any:
         "offsets": given["offsets"],
         "itemsize": given["itemsize"],
     }
-    dtype = np.dtype(layout, align=given["aligned"])
+    dtype: Any = np.dtype(layout, align=given["aligned"])  # type: ignore[call-overload]
     return np.dtype((np.record, dtype)) if given["record"] else dtype
 
 
 def _extension(name: str) -> Any:
-    import ml_dtypes  # registers bfloat16 and the float8 types with NumPy
-
-    return np.dtype(getattr(ml_dtypes, name))
+    return np.dtype(getattr(import_module("ml_dtypes"), name))  # has bfloat16 and the float8 types for NumPy
 
 
 def dtype_text(dtype: Any) -> str:
@@ -68,7 +67,7 @@ def dtype_text(dtype: Any) -> str:
 
 
 def numbers_from(raw: Any, given: Any) -> Any | None:
-    """A flat array of numbers from bytes and a dtype as written by NumPy or torch; None where there is no such thing."""
+    """A flat array of numbers from bytes and a dtype as NumPy or torch writes it; None where there is no such thing."""
     if type(given) is not str:
         return None
     if given == "bfloat16":

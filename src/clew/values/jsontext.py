@@ -32,8 +32,8 @@ _ONLY_STR: Final = frozenset((_STR_ID,))
 
 
 def _make_dumps() -> Callable[[Any], str]:
-    """The C encoder called directly: `JSONEncoder.encode` builds a new one at every call, which costs more than the work."""
-    make = json.encoder.c_make_encoder
+    """The C encoder called directly: `JSONEncoder.encode` builds a new one every time, dearer than the work."""
+    make = getattr(json.encoder, "c_make_encoder", None)
     basestring = getattr(json.encoder, "c_encode_basestring", None)
     if make is None or basestring is None:  # an interpreter without the C accelerator
         return json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
@@ -81,7 +81,8 @@ def try_text(items: Any, types: frozenset[int] | set[int]) -> str | None:
 def _has_long_int(items: Any, types: frozenset[int] | set[int]) -> bool:
     """Integers of thousands of digits: their decimal text takes quadratic time, or is refused by Python."""
     if len(types) == 1:
-        return max(items).bit_length() > _PLAIN_INT_BITS or min(items).bit_length() > _PLAIN_INT_BITS
+        longest: int = max(max(items).bit_length(), min(items).bit_length())
+        return longest > _PLAIN_INT_BITS
     return any(x.bit_length() > _PLAIN_INT_BITS for x in items if type(x) is int)
 
 

@@ -45,7 +45,7 @@ def parse_keep(keep: str | int | Callable[[Any], object] | Keep | None) -> Keep:
         return _parse_word(keep)
     if type(keep) is int and keep > 0:
         return replace(FULL, mode="last", last=keep)
-    if callable(keep) and type(keep) is not bool:
+    if callable(keep):
         return Keep(choose=keep)
     raise _unknown(keep)
 
@@ -78,7 +78,8 @@ def settled(keep: Keep, obj: object) -> Keep:
         answer = choose(obj)
     except Exception as error:
         name = getattr(choose, "__qualname__", type(choose).__name__)
-        trouble.report(f"keep:{name}", f"the keep callable {name} failed; its values are kept as by default", cause=error)
+        what = f"the keep callable {name} failed; its values are kept as by default"
+        trouble.report(f"keep:{name}", what, cause=error)
         return replace(keep, choose=None)
     if answer is True or (type(answer) is str and answer == "full"):
         return FULL

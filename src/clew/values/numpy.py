@@ -23,7 +23,7 @@ from clew.values.stats import can_describe, describe
 
 _PIECE: Final = 1 << 20  # bytes of a scattered array gathered at a time
 _LONG_DOUBLE: Final = np.dtype(np.longdouble)
-_HAS_PADDING: Final = _LONG_DOUBLE.itemsize == 16 and np.finfo(np.longdouble).nmant == 63  # 10 bytes of number, 6 of anything
+_HAS_PADDING: Final = _LONG_DOUBLE.itemsize == 16 and np.finfo(np.longdouble).nmant == 63  # 10 bytes mean something
 
 
 def claim(cls: type) -> Handler | None:
@@ -97,7 +97,7 @@ def _plain(array: Any) -> Any:
 
 
 class ArrayWatch:
-    """The test of an array: outline and hash. An array of Fortran order is hashed as it lies, without being gathered."""
+    """The test of an array: outline and hash. One of Fortran order is hashed as it lies, without being gathered."""
 
     __slots__ = ("_content", "_dtype", "_shape", "_type", "_whole")
 
@@ -287,7 +287,7 @@ def _not_kept(tree: dict[str, Any], name: str) -> NotKept:
 
 
 def read_summary(given: dict[str, Any]) -> Summary:
-    numbers = {k: float(v["is"]) if type(v) is dict else v for k, v in given.items() if k != "shape"}
+    numbers: Any = {k: float(v["is"]) if type(v) is dict else v for k, v in given.items() if k != "shape"}
     return Summary(shape=tuple(given.get("shape", ())), **numbers)
 
 
@@ -303,7 +303,7 @@ def _read_masked(tree: dict[str, Any], reader: Any) -> Any:
     data, mask, fill = (reader.read(x) for x in tree["items"])
     if type(data) is NotKept:
         return data
-    array = np.ma.MaskedArray(data, mask=np.ma.nomask if mask is None else mask)
+    array: Any = np.ma.MaskedArray(data, mask=np.ma.nomask if mask is None else mask)
     if fill is not None:
         array.fill_value = fill[()] if isinstance(fill, np.ndarray) else fill
     return array

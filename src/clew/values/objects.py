@@ -14,8 +14,17 @@ from typing import Any, Final
 
 from clew.records import Kept
 from clew.values import python
-from clew.values.base import MAPPING, Handler, Look, Looking, Node
-from clew.values.classes import dict_of, inherits, instance_dict_getter, is_python_class, module_of, mro_of, slots_of, type_name
+from clew.values.base import BAG, MAPPING, Handler, Look, Looking, Node, register
+from clew.values.classes import (
+    dict_of,
+    inherits,
+    instance_dict_getter,
+    is_python_class,
+    module_of,
+    mro_of,
+    slots_of,
+    type_name,
+)
 
 MAX_OBJECTS: Final = 3  # plain objects are followed this deep
 TOO_FAR: Final = f"more than {MAX_OBJECTS} objects deep"
@@ -23,7 +32,18 @@ _UNSET: Final = object()
 
 # Machinery that hangs together with half the process: nothing to learn from its attributes.
 _MACHINERY: Final = frozenset(
-    ("asyncio", "concurrent", "importlib", "logging", "multiprocessing", "socket", "ssl", "subprocess", "threading", "weakref")
+    (
+        "asyncio",
+        "concurrent",
+        "importlib",
+        "logging",
+        "multiprocessing",
+        "socket",
+        "ssl",
+        "subprocess",
+        "threading",
+        "weakref",
+    )
 )
 
 _Content = Callable[[Any, Looking], Any]
@@ -86,7 +106,7 @@ def _method_name(obj: Any) -> Any:
 
 _FUNCTION: Final[Any] = types.FunctionType.__dict__
 _METHOD_FUNCTION: Final[Any] = types.MethodType.__dict__["__func__"].__get__
-_MODULE_DICT: Final[Any] = types.ModuleType.__dict__["__dict__"].__get__
+_MODULE_DICT: Final[Any] = dict_of(types.ModuleType)["__dict__"].__get__
 
 
 def _name_getter(cls: type) -> Callable[[Any], Any] | None:
@@ -190,10 +210,10 @@ class Content:
 def look_content(obj: Content, walk: Looking) -> Node:
     if obj.kind == "dict":
         return Node("dict", "", MAPPING, list(obj.rows[1]), list(obj.rows[0]))
-    return Node(obj.kind, obj.kind, python.BAG, list(obj.rows[0]))
+    return Node(obj.kind, obj.kind, BAG, list(obj.rows[0]))
 
 
-python.register(Content, look=look_content)
+register(Content, look=look_content)
 
 _CONTENTS: Final[dict[type, _Content]] = {
     list: _list_of,

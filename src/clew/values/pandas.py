@@ -10,15 +10,13 @@ from typing import Any, Final
 
 from xxhash import xxh3_128, xxh3_128_digest
 
-from clew.records import Kept, NotKept, Summary
-from clew.values.base import Handler, Looking, Node
+from clew.records import Kept, NotKept, Summary, Value
+from clew.values.base import Handler, Looking, Node, optional
 from clew.values.classes import inherits, module_of
+from clew.values.codec import Reader
 from clew.values.jsontext import dumps
 
-try:
-    import pandas as pd
-except ImportError:  # a run is read where there is no pandas: tables come back as Arrow tables
-    pd = None  # type: ignore[assignment]
+pd: Any = optional("pandas")  # without it, tables come back as Arrow tables
 
 
 def claim(cls: type) -> Handler | None:
@@ -96,19 +94,20 @@ def _as_table(obj: Any, kind: str) -> tuple[Any, Any, str]:
         return None, None, "it holds Python objects, which Arrow cannot keep"
     try:
         frame = _as_frame(obj, kind)
-        return pa.Table.from_pandas(frame, preserve_index=True), _labels(obj, kind), ""
+        return pa.Table.from_pandas(frame, preserve_index=None), _labels(obj, kind), ""
     except (pa.ArrowException, TypeError, ValueError, NotImplementedError) as error:
         return None, None, f"Arrow cannot keep it ({type(error).__name__})"
 
 
 def _holds_user_objects(obj: Any, kind: str) -> bool:
-    """An object column may hold anything, and Arrow would ask it questions: only exact text, numbers and None pass."""
+    """An object column may hold anything, and Arrow would ask it questions: only exact text and None pass."""
     columns = [obj.iloc[:, i] for i in range(obj.shape[1])] if kind == "frame" else [obj]
     if kind != "index":
         columns.append(obj.index)
-    return any(column.dtype == object and not _is_plain(column) for column in columns if not isinstance(column, pd.MultiIndex)) or any(
-        not all(_is_plain(level) for level in column.levels if level.dtype == object) for column in columns if isinstance(column, pd.MultiIndex)
-    )
+    plain: list[Any] = []
+    for column in columns:
+        plain.extend(column.levels if isinstance(column, pd.MultiIndex) else [column])
+    return any(column.dtype == object and not _is_plain(column) for column in plain)
 
 
 def _is_plain(column: Any) -> bool:
@@ -117,15 +116,32 @@ def _is_plain(column: Any) -> bool:
 
 
 def _labels(obj: Any, kind: str) -> Any:
-    """Column labels as captured text, exact for text and numbers."""
+    """What Arrow does not keep of the labels: their exact values and types, and the frequency of the dates."""
+    index = obj if kind == "index" else obj.index
+    found: dict[str, Any] = {"freq": getattr(index, "freqstr", None)}
+    if kind == "frame":
+        found["columns"] = _index_spec(obj.columns)
+    elif kind == "series":
+        found["name"] = obj.name
+    else:
+        found["names"] = list(obj.names)
+        found["range"] = [obj.start, obj.stop, obj.step] if type(obj) is pd.RangeIndex else None
+    return _exactly(found)
+
+
+def _index_spec(index: Any) -> dict[str, Any]:
+    bounds = [index.start, index.stop, index.step] if type(index) is pd.RangeIndex else None
+    labels = [] if bounds else list(index)
+    return {"range": bounds, "labels": labels, "dtype": str(index.dtype), "names": list(index.names)}
+
+
+def _exactly(found: dict[str, Any]) -> Any:
     from clew.values.capture import capture
 
-    labels = list(obj.columns) if kind == "frame" else list(obj.names) if kind == "index" else [obj.name]
-    top = list(obj.columns.names) if kind == "frame" else None
-    found = capture([labels, top])
-    if found.value.kept is not Kept.FULL or found.value.parts:
+    value = capture(found).value
+    if value.kept is not Kept.FULL or value.parts or value.body is None:
         raise TypeError("labels that cannot be kept")
-    return json.loads(found.value.body or "null")
+    return json.loads(value.body)
 
 
 def _to_ipc(table: Any) -> Any:
@@ -170,27 +186,34 @@ def _read(tree: dict[str, Any], reader: Any) -> Any:
     if pd is None:
         return table
     frame = table.to_pandas()
-    labels, top = _read_labels(tree["names"])
+    labels = Reader(Value("dict", dumps(tree["names"]))).read_all()
     if tree["kind"] == "index":
         return _as_index(frame, labels)
+    if labels["freq"] is not None:
+        frame.index.freq = labels["freq"]
     if tree["kind"] == "series":
-        return frame["0"].rename(labels[0])
-    frame.columns = pd.MultiIndex.from_tuples(labels, names=top) if len(top) > 1 else pd.Index(labels, name=top[0])
+        return frame["0"].rename(labels["name"])
+    frame.columns = _from_spec(labels["columns"])
     return frame
 
 
-def _read_labels(names: Any) -> tuple[list[Any], Any]:
-    from clew.records import Value
-    from clew.values.codec import Reader
+def _from_spec(given: dict[str, Any]) -> Any:
+    if given["range"] is not None:
+        return pd.RangeIndex(*given["range"], name=given["names"][0])
+    if len(given["names"]) > 1:
+        return pd.MultiIndex.from_tuples(given["labels"], names=given["names"])
+    return pd.Index(given["labels"], dtype=given["dtype"], name=given["names"][0])
 
-    labels, top = Reader(Value("list", dumps(names))).read_all()
-    return labels, top
 
-
-def _as_index(frame: Any, labels: list[Any]) -> Any:
+def _as_index(frame: Any, labels: dict[str, Any]) -> Any:
+    if labels["range"] is not None:
+        return pd.RangeIndex(*labels["range"], name=labels["names"][0])
     if frame.shape[1] > 1:
-        return pd.MultiIndex.from_frame(frame, names=labels)
-    return pd.Index(frame["0"], name=labels[0])
+        return pd.MultiIndex.from_frame(frame, names=labels["names"])
+    index = pd.Index(frame["0"]).rename(labels["names"][0])
+    if labels["freq"] is not None:
+        index.freq = labels["freq"]
+    return index
 
 
 def _read_scalar(tree: dict[str, Any], reader: Any) -> Any:
@@ -208,4 +231,3 @@ READERS: Final[dict[str, Any]] = {
     "pandas.nat": lambda tree, reader: None if pd is None else pd.NaT,
     "pandas.na": lambda tree, reader: None if pd is None else pd.NA,
 }
-

@@ -38,7 +38,9 @@ def same_dict(current: dict[Any, Any], kept: tuple[tuple[Any, ...], tuple[Any, .
     )
 
 
-def same_ordered(current: OrderedDict[Any, Any], kept: tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]) -> bool:
+def same_ordered(
+    current: OrderedDict[Any, Any], kept: tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]
+) -> bool:
     """An OrderedDict keeps its order beside the dict: `move_to_end` does not show in `dict.__iter__`."""
     stored, values, ordered = kept
     return same_dict(current, (stored, values)) and all(map(is_, OrderedDict.__iter__(current), ordered))
@@ -258,6 +260,10 @@ def _write_fraction(x: fractions.Fraction) -> list[Any]:
     return [plain(x.numerator), plain(x.denominator)]
 
 
+def _write_path(x: pathlib.PurePath) -> Any:
+    return plain(str(x))
+
+
 def _write_range(x: range) -> list[Any]:
     return [plain(x.start), plain(x.stop), plain(x.step)]
 
@@ -279,13 +285,18 @@ def _read_zone(given: Any) -> Any:
 def _read_datetime(given: list[Any]) -> Any:
     zone = _read_zone(given[8])
     when = dt.datetime(*given[:7], fold=given[7])
-    return Object("datetime.datetime", {"value": when, "tzinfo": zone}) if type(zone) is Object else when.replace(tzinfo=zone)
+    return _in_zone("datetime.datetime", when, zone)
 
 
 def _read_time(given: list[Any]) -> Any:
     zone = _read_zone(given[5])
     when = dt.time(*given[:4], fold=given[4])
-    return Object("datetime.time", {"value": when, "tzinfo": zone}) if type(zone) is Object else when.replace(tzinfo=zone)
+    return _in_zone("datetime.time", when, zone)
+
+
+def _in_zone(name: str, when: Any, zone: Any) -> Any:
+    """A zone of a user's class cannot be put back; then the parts stand beside each other."""
+    return Object(name, {"value": when, "tzinfo": zone}) if type(zone) is Object else when.replace(tzinfo=zone)
 
 
 _Atom = tuple[type, str, Callable[[Any], Any], Callable[[Any], Any]]
@@ -302,9 +313,9 @@ _ATOMS: Final[list[_Atom]] = [
     (range, "range", _write_range, lambda given: range(*map(_unplain, given))),
     (type(Ellipsis), "ellipsis", lambda x: "...", lambda given: ...),
     (type(NotImplemented), "notimplemented", lambda x: "", lambda given: NotImplemented),
-    (pathlib.PurePosixPath, "purepath", lambda x: plain(str(x)), lambda given: pathlib.PurePosixPath(_unplain(given))),
-    (pathlib.PureWindowsPath, "winpath", lambda x: plain(str(x)), lambda given: pathlib.PureWindowsPath(_unplain(given))),
-    (type(pathlib.Path()), "path", lambda x: plain(str(x)), lambda given: pathlib.Path(_unplain(given))),
+    (pathlib.PurePosixPath, "purepath", _write_path, lambda given: pathlib.PurePosixPath(_unplain(given))),
+    (pathlib.PureWindowsPath, "winpath", _write_path, lambda given: pathlib.PureWindowsPath(_unplain(given))),
+    (type(pathlib.Path()), "path", _write_path, lambda given: pathlib.Path(_unplain(given))),
 ]
 
 ATOM_READERS: Final[dict[str, Callable[[Any], Any]]] = {tag: read for _, tag, _, read in _ATOMS}

@@ -70,7 +70,8 @@ def can_describe(dtype: Any) -> bool:
 def filled(value: Value) -> Summary:
     """The summary of a stored value; statistics that were left to the reader are computed from its bytes."""
     summary = value.summary
-    if summary.dtype is None or summary.min is not None or summary.nan is not None or not value.parts or value.body is None:
+    known = summary.min is not None or summary.nan is not None
+    if known or summary.dtype is None or value.body is None or not value.parts:
         return summary
     tree = json.loads(value.body)
     if type(tree) is not dict or tree.get("$") not in ("numpy", "torch") or "part" not in tree:

@@ -1,9 +1,9 @@
 """torch tensors. Loaded when the user's program has loaded torch, or when a tensor is read back.
 
 Bytes of dense CPU tensors are read straight from memory: no operator runs, so autograd, dispatch modes, profilers,
-version counters and random state notice nothing. A tensor is judged by identity, version, address and outline, and up to
-`HASHED` bytes on the CPU by the hash of its bytes as well, because `.data` and memory shared with NumPy do not move the
-version. Above that size such a change goes unseen until something else shows it (docs: limitations).
+version counters and random state notice nothing. A tensor is judged by identity, version, address and outline, and
+up to `HASHED` bytes on the CPU by the hash of its bytes as well, because `.data` and memory shared with NumPy do not
+move the version. Above that size such a change goes unseen until something else shows it (docs: limitations).
 """
 
 from __future__ import annotations
@@ -18,15 +18,12 @@ from xxhash import xxh3_128, xxh3_128_digest
 
 from clew.records import Kept, NotKept, Summary
 from clew.values import objects
-from clew.values.base import SEQUENCE, Handler, Look, Looking, Node, Unwatched, register
-from clew.values.classes import dict_of, inherits, instance_dict_getter, mro_of, type_name
+from clew.values.base import SEQUENCE, Handler, Look, Looking, Node, Unwatched, optional, register
+from clew.values.classes import dict_of, inherits, instance_dict_getter, mro_of
 from clew.values.jsontext import plain
 from clew.values.python import opaque
 
-try:
-    import torch
-except ImportError:  # a run is read where there is no torch: tensors come back as NumPy arrays
-    torch = None  # type: ignore[assignment]
+torch: Any = optional("torch")  # without it, tensors come back as NumPy arrays
 
 HASHED: Final = 256 << 10
 _modes: Final[Any] = None if torch is None else torch._C._len_torch_function_stack
@@ -80,7 +77,7 @@ class _Quiet:
     """No user code and no traces in torch: no function or dispatch modes, no autograd."""
 
     def __enter__(self) -> None:
-        self._guards = [torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch.no_grad()]  # type: ignore[attr-defined]
+        self._guards = [torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch.no_grad()]
         for guard in self._guards:
             guard.__enter__()
 
@@ -202,7 +199,8 @@ def _described(pieces: Iterator[bytes], node: Node) -> bytes:
     from clew.values.dtypes import numbers_from
     from clew.values.stats import can_describe, describe
 
-    assert node.summary is not None and node.note is not None
+    assert node.summary is not None
+    assert node.note is not None
     hasher, dtype, summary = xxh3_128(), node.note["dtype"], node.summary
 
     def numbers() -> Iterator[Any]:
@@ -231,7 +229,8 @@ def _written(summary: Summary | None) -> dict[str, Any]:
 def _take_special(obj: Any, node: Node) -> None:
     """Sparse, quantised, meta: said honestly, hashed where there is something to hash, not kept."""
     node.kept = Kept.SUMMARY
-    assert node.note is not None and node.summary is not None
+    assert node.note is not None
+    assert node.summary is not None
     node.note["layout"] = str(obj.layout)[6:]
     if obj.is_meta:
         node.why = "a meta tensor has no data"
@@ -267,7 +266,8 @@ def _quantisation(obj: Any) -> str:
     scheme = str(obj.qscheme())[6:]
     if "per_tensor" in scheme:
         return f"{scheme}, scale {obj.q_scale()!r}, zero point {obj.q_zero_point()}"
-    return f"{scheme}, scales {obj.q_per_channel_scales().tolist()}, zero points {obj.q_per_channel_zero_points().tolist()}"
+    scales, points = obj.q_per_channel_scales().tolist(), obj.q_per_channel_zero_points().tolist()
+    return f"{scheme}, scales {scales}, zero points {points}"
 
 
 # ---- the test
@@ -421,7 +421,8 @@ def _as_tensor(raw: Any, tree: dict[str, Any]) -> Any:
     else:
         buffer = bytearray(raw) if memoryview(raw).readonly else raw
         tensor = torch.frombuffer(buffer, dtype=dtype).reshape(tree["shape"])
-    return tensor.requires_grad_() if tree["requires_grad"] and (dtype.is_floating_point or dtype.is_complex) else tensor
+    can_have_grad = dtype.is_floating_point or dtype.is_complex
+    return tensor.requires_grad_() if tree["requires_grad"] and can_have_grad else tensor
 
 
 def _as_array(raw: Any, tree: dict[str, Any]) -> Any:
@@ -429,7 +430,8 @@ def _as_array(raw: Any, tree: dict[str, Any]) -> Any:
 
     numbers = numbers_from(bytearray(raw), tree["dtype"])
     if numbers is None:
-        return NotKept("torch.Tensor", Kept.FULL, f"{tree['dtype']} needs torch to be read", Summary(tuple(tree["shape"]), tree["dtype"]))
+        summary = Summary(tuple(tree["shape"]), tree["dtype"])
+        return NotKept("torch.Tensor", Kept.FULL, f"{tree['dtype']} needs torch to be read", summary)
     return numbers.reshape(tree["shape"])
 
 

@@ -156,7 +156,8 @@ class Walk:
 
     def _failed(self, obj: Any, error: Exception) -> Node:
         name, reason = type_name(type(obj)), type_name(type(error))
-        trouble.report(f"values:{name}:{reason}", f"a {name} could not be looked at; only its type is recorded", cause=error)
+        what = f"a {name} could not be looked at; only its type is recorded"
+        trouble.report(f"values:{name}:{reason}", what, cause=error)
         return opaque(obj, f"could not be looked at: {reason}")
 
     def _take_items(self, node: Node) -> None:

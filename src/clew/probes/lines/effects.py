@@ -61,13 +61,12 @@ def target_names(target: ast.AST) -> list[str]:
 
 
 def pattern_names(pattern: ast.AST) -> list[str]:
-    """Names a `case` pattern captures."""
-    names = []
-    for node in ast.walk(pattern):
-        if isinstance(node, ast.MatchAs | ast.MatchStar) and node.name:
-            names.append(node.name)
-        elif isinstance(node, ast.MatchMapping) and node.rest:
-            names.append(node.rest)
+    """Names a `case` pattern captures, in the order they are bound."""
+    names = [name for child in ast.iter_child_nodes(pattern) for name in pattern_names(child)]
+    if isinstance(pattern, ast.MatchAs | ast.MatchStar) and pattern.name:
+        names.append(pattern.name)
+    elif isinstance(pattern, ast.MatchMapping) and pattern.rest:
+        names.append(pattern.rest)
     return names
 
 
@@ -77,19 +76,20 @@ def walrus_names(nodes: Iterable[ast.AST | None]) -> list[str]:
 
 
 def in_scope(nodes: Iterable[ast.AST | None]) -> Iterator[ast.AST]:
-    """All nodes evaluated in this scope: of an inner function, only decorators and defaults are."""
-    stack = [node for node in nodes if node is not None]
+    """All nodes evaluated in this scope, in order: of an inner function, only decorators and defaults are."""
+    stack = [node for node in nodes if node is not None][::-1]
     while stack:
         node = stack.pop()
         yield node
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            stack += [*node.decorator_list, *node.args.defaults, *(d for d in node.args.kw_defaults if d)]
+            inner = [*node.decorator_list, *node.args.defaults, *(d for d in node.args.kw_defaults if d)]
         elif isinstance(node, ast.Lambda):
-            stack += [*node.args.defaults, *(d for d in node.args.kw_defaults if d)]
+            inner = [*node.args.defaults, *(d for d in node.args.kw_defaults if d)]
         elif isinstance(node, ast.ClassDef):
-            stack += [*node.decorator_list, *node.bases, *node.keywords]
+            inner = [*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)]
         else:
-            stack += ast.iter_child_nodes(node)
+            inner = list(ast.iter_child_nodes(node))  # type: ignore[arg-type]
+        stack += inner[::-1]
 
 
 def changes_in_place(*nodes: ast.AST | None) -> bool:

@@ -184,11 +184,17 @@ def first_lines(filename: str) -> dict[int, int]:
         return found
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt):
-            body = getattr(node, "body", None)
-            end = body[0].lineno - 1 if isinstance(body, list) and body else node.end_lineno or node.lineno
-            for line in range(node.lineno + 1, end + 1):
+            for line in range(node.lineno + 1, _end_of_header(node) + 1):
                 found[line] = node.lineno
     return found
+
+
+def _end_of_header(node: ast.stmt) -> int:
+    """The last line of a statement, or of its header if it has a body."""
+    if isinstance(node, ast.Match):
+        return node.cases[0].pattern.lineno - 1
+    body = getattr(node, "body", None)
+    return body[0].lineno - 1 if isinstance(body, list) and body else node.end_lineno or node.lineno
 
 
 def _last_lines(first: dict[int, int]) -> dict[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 import threading
 from collections.abc import Callable
@@ -25,7 +26,15 @@ def _install() -> None:
         sys.settrace(_dispatch)
     if not _installed:
         threading.settrace(_dispatch)
+        atexit.register(_at_exit)
         _installed = True
+
+
+def _at_exit() -> None:
+    """Before modules are taken apart: a tracer without its module would complain."""
+    _codes.clear()
+    _frames.clear()
+    _uninstall_if_idle()
 
 
 def _uninstall_if_idle() -> None:
