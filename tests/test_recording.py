@@ -89,7 +89,10 @@ def test_kill_9_loses_nothing_older_than_a_second(tmp_path: Path) -> None:
         + "        print(k, time.time(), flush=True)\n        time.sleep(0.01)\ng()\n"
     )
     process = subprocess.Popen(
-        [sys.executable, str(path)], stdout=subprocess.PIPE, text=True, env={**os.environ, "CLEW_DIR": str(tmp_path / "runs")}
+        [sys.executable, str(path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "CLEW_DIR": str(tmp_path / "runs")},
     )
     time.sleep(3)
     process.kill()
@@ -149,7 +152,7 @@ def test_an_exception_in_a_named_run_is_noted_and_goes_on() -> None:
 def test_nested_runs_get_what_happens_inside_them() -> None:
     @clew.watch("x")
     def f(value: int) -> None:
-        x = value  # noqa: F841
+        x = value
 
     with clew.run("outer") as outer:
         f(1)
@@ -163,7 +166,7 @@ def test_nested_runs_get_what_happens_inside_them() -> None:
 def test_a_run_can_be_read_while_it_goes_on() -> None:
     @clew.watch("x")
     def f(value: int) -> None:
-        x = value  # noqa: F841
+        x = value
 
     with clew.run() as run:
         f(1)
@@ -200,7 +203,7 @@ def test_what_a_running_function_does_while_off_is_not_written() -> None:
         clew.off()
         x = 2
         clew.on()
-        x = 3  # noqa: F841
+        x = 3
 
     with clew.run() as run:
         f()
@@ -352,7 +355,7 @@ def test_the_disk_budget_keeps_summaries_and_says_so() -> None:
     @clew.watch("a")
     def f() -> None:
         for i in range(20):
-            a = np.full(10_000, float(i))  # noqa: F841
+            a = np.full(10_000, float(i))
 
     with clew.run(disk="400kB") as run:
         f()

@@ -9,12 +9,12 @@ from clew._version import __version__
 if TYPE_CHECKING:
     from clew.errors import ClewError
     from clew.history import Call, Change, Run, Series
-    from clew.history import open_run as open
     from clew.history import all_runs as runs
+    from clew.history import open_run as open
     from clew.probes.lines import watch
-    from clew.records import DELETED, NotKept
     from clew.recording import current, off, on
     from clew.recording import start as run
+    from clew.records import DELETED, NotKept
 
 _HOMES = {
     "watch": ("clew.probes.lines", "watch"),

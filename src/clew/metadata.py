@@ -50,7 +50,7 @@ def at_start(name: str | None, tags: dict[str, Any]) -> dict[str, Any]:
 def default_name() -> str:
     """A run nobody named is called after its script."""
     main = getattr(sys.modules.get("__main__"), "__file__", None)
-    if main:
+    if isinstance(main, str) and main:
         return os.path.splitext(os.path.basename(main))[0]
     return "notebook" if "ipykernel" in sys.modules else "session"
 

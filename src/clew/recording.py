@@ -10,6 +10,7 @@ import atexit
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from clew import env, metadata, trouble
 from clew.errors import OptionError
 from clew.recorder import ledger
+from clew.recorder.endings import how_it_ended
 from clew.recorder.recorder import Recorder
 from clew.records import Note
 from clew.sizes import parse_size
@@ -92,9 +94,7 @@ class Recording:
             self._meta = metadata.at_start(self.name, {**_later_tags, **self._tags})
             self._owner = os.getpid()
             self._make_folder()
-            self._recorder = Recorder(
-                self.path or Path(), keep=self._keep_for, disk=self._disk, memory=self._memory
-            )
+            self._recorder = Recorder(self.path or Path(), keep=self._keep_for, disk=self._disk, memory=self._memory)
             self._recorder.paused = not _on
             if self.path is None:
                 self._recorder.dead = "no folder"
@@ -165,14 +165,14 @@ class Recording:
                 return
             if os.environ.get(JOIN) == str(self.path):
                 os.environ.pop(JOIN, None)
-            now = metadata.time.time_ns()
+            now = time.time_ns()
             self._meta.update(
                 ended=metadata.iso(now), ended_ns=now, how=how, error=error, exit=code, packages=metadata.packages()
             )
             if self._meta["git"] is None:
                 self._meta["git"] = metadata.git(self._meta["cwd"])
             self._write_meta()
-        line = ledger.exit_line(notes)
+        line = ledger.exit_line(notes) if how == "finished" else ""  # a failed program has seen little, and says why
         if line and not env.quiet():
             trouble.report(f"ledger:{self.path}", line, f"`clew show {self.path}` has the whole ledger.")
 
@@ -184,9 +184,7 @@ class Recording:
         try:
             write_meta(self.path, self._meta)
         except OSError as error:
-            trouble.report(
-                f"meta:{self.path}", f"run.json in {self.path} could not be written", "", error
-            )
+            trouble.report(f"meta:{self.path}", f"run.json in {self.path} could not be written", "", error)
 
     # ---- policies -------------------------------------------------------------------------------------------------
 
@@ -245,20 +243,6 @@ def _keep_by_name(given: Any) -> dict[str, Keep]:
     if isinstance(given, Mapping):
         return {str(name): parse_keep(policy) for name, policy in given.items()}
     return {"*": parse_keep(given)}
-
-
-def how_it_ended(error: BaseException | None) -> tuple[str, str | None, int | None]:
-    """How, the error in words, and the exit status, as far as known."""
-    if error is None:
-        return "finished", None, None
-    if isinstance(error, KeyboardInterrupt):
-        return "interrupted", "KeyboardInterrupt", 130
-    if isinstance(error, SystemExit):
-        code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
-        return ("finished" if code == 0 else "exited"), None, code
-    from clew.probes.lines.runtime import describe
-
-    return "failed", describe(error), 1
 
 
 # ---- the current run -------------------------------------------------------------------------------------------------

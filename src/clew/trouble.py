@@ -15,7 +15,9 @@ class InternalError(Exception):
     """Raised in place of a report under CLEW_STRICT=1, so that tests see what users would only read."""
 
 
-def report(key: str, what: str, remedy: str = "", cause: BaseException | None = None, *, internal: bool = False) -> bool:
+def report(
+    key: str, what: str, remedy: str = "", cause: BaseException | None = None, *, internal: bool = False
+) -> bool:
     """Say `what` on stderr, once per `key`; True if it was said now.
 
     `internal` marks a bug of clew's own, which under CLEW_STRICT=1 raises. A full disk is not one.

@@ -16,19 +16,12 @@ from history.writing import simple_run
 SOURCE = str(Path(__file__).parents[2] / "src")
 
 
-def clew(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
+def clew(*words: str) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own."""
     env = {**os.environ, "PYTHONPATH": SOURCE}
     code = "import sys; from clew.commands.main import main; sys.exit(main())"
-    return subprocess.run(
-        [sys.executable, "-c", code, *words],
-        capture_output=True,
-        text=True,
-        env=env,
-        timeout=60,
-        check=False,
-        **options,
-    )  # type: ignore[call-overload,no-any-return]
+    command = [sys.executable, "-c", code, *words]
+    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=60, check=False)
 
 
 def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 
 from clew.show.overview import name_line
-from clew.show.table import changes_table, functions_table, names_table, run_head, runs_table
+from clew.show.table import change_lines, functions_table, names_table, run_head, runs_table
 from history.writing import simple_run
 
 
@@ -37,7 +37,7 @@ def test_markup_in_a_name_or_value_is_text(tmp_path: Path) -> None:
 
 def test_a_long_series_is_shown_from_both_ends(tmp_path: Path) -> None:
     run = simple_run(tmp_path, {"x": list(range(12_375))})
-    lines = text_of(changes_table(run["x"], 20, 10)).splitlines()
+    lines = list(change_lines(run["x"], 20, 10))
     assert len(lines) == 32
     assert "... 12,345 more (use --all)" in lines[21]
     assert lines[-1].split()[-1] == "12374"
@@ -45,9 +45,14 @@ def test_a_long_series_is_shown_from_both_ends(tmp_path: Path) -> None:
 
 def test_a_short_series_is_shown_whole(tmp_path: Path) -> None:
     run = simple_run(tmp_path, {"x": list(range(30))})
-    shown = text_of(changes_table(run["x"], 20, 10))
-    assert "more" not in shown
-    assert len(shown.splitlines()) == 31
+    lines = list(change_lines(run["x"], 20, 10))
+    assert len(lines) == 31
+    assert not any("more" in line for line in lines)
+
+
+def test_a_line_of_a_change_fits_the_width(tmp_path: Path) -> None:
+    run = simple_run(tmp_path, {"x": ["x" * 1000]})
+    assert [len(line) <= 80 for line in change_lines(run["x"], 20, 10, width=80)] == [True, True]
 
 
 def test_the_head_of_a_run_says_what_people_ask_first(tmp_path: Path) -> None:

@@ -9,14 +9,18 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from clew.errors import FormatError, NotARunError
-from clew.records import Kept, Site, Value
+from clew.records import Kept, Note, Site, Value
+from clew.store.encode import UNSEALED
 from clew.store.flush import Flush
 from clew.store.folder import read_meta, write_meta
-from clew.store.framing import frames, header_length
-from clew.store.reader import RunReader, ShardReader
+from clew.store.format import END_OF_STREAM, schema
+from clew.store.framing import frames, header, header_length, seal_batch
+from clew.store.reader import RunReader
+from clew.store.stream import RecordStream
 from store.making import (
     DEAD,
     PER_FLUSH,
@@ -39,16 +43,16 @@ def test_a_whole_run_has_no_problems(tmp_path: Path) -> None:
 def test_a_stream_cut_at_every_byte_opens_with_what_is_whole(tmp_path: Path) -> None:
     run = small_run(tmp_path / "run", flushes=1, close=False)
     data = records(run).read_bytes()
-    header = header_length(memoryview(data))
-    assert header
-    ends = [item.stop for item in frames(memoryview(data)[header:], header)]  # of the two batches
+    first = header_length(memoryview(data))
+    assert first
+    ends = [item.stop for item in frames(memoryview(data)[first:], first)]  # of the two batches
     assert (len(ends), ends[-1]) == (2, len(data))
     for cut in range(len(data), -1, -1):
         os.truncate(records(run), cut)
-        shard = ShardReader(shard_folder(run))
-        assert shard.batches == sum(end <= cut for end in ends), f"cut at {cut}"
-        assert len(shard.changes) == (PER_FLUSH if cut == len(data) else 0)
-        assert (len(shard.problems) == 0) == (cut in (header, *ends)), f"cut at {cut}"
+        stream = RecordStream(records(run))
+        assert len(stream.read_new()) == sum(end <= cut for end in ends), f"cut at {cut}"
+        assert bool(stream.tail) == (cut not in (first, *ends)), f"cut at {cut}"
+        assert not stream.damage
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9])
@@ -242,6 +246,33 @@ def test_a_shard_of_a_newer_format_is_refused_by_name(tmp_path: Path, monkeypatc
         RunReader(run)
 
 
+def test_a_stream_that_clew_did_not_write_is_told_and_left_alone(tmp_path: Path) -> None:
+    run = small_run(tmp_path / "run")
+    foreign = pa.schema([("changes", pa.int64()), ("x", pa.list_(pa.string()))])
+    batch = pa.record_batch([pa.array([1]), pa.array([["a"]])], schema=foreign)
+    records(run).write_bytes(header(foreign, {"clew.format": "1"}) + bytes(batch.serialize()))
+    reader = RunReader(run)
+    assert len(reader.shards[0].changes) == 0
+    assert any("not one that clew wrote" in problem for problem in reader.problems)
+
+
+def test_a_column_that_a_later_clew_added_is_left_out(tmp_path: Path) -> None:
+    """The rule for versions: columns and fields may be added without a new version."""
+    ours = schema()
+    notes = pa.list_(pa.field("item", pa.struct([*ours.field("notes").type.value_type, ("mood", pa.string())])))
+    later = ours.set(ours.get_field_index("notes"), pa.field("notes", notes)).insert(0, pa.field("extra", pa.int64()))
+    row = {name: [] for name in ours.names} | {"time": 1, "blobs": 0, "checksum": UNSEALED, "extra": 7}
+    row["notes"] = [{"kind": "k", "subject": "s", "text": "t", "count": 1, "mood": "fine"}]
+    run = small_run(tmp_path / "run")
+    head = header(later, {"clew.format": "1"})
+    message = pa.RecordBatch.from_pylist([row], schema=later).serialize()
+    records(run).write_bytes(head + seal_batch(message, len(head), UNSEALED) + END_OF_STREAM)
+    blobs(run).unlink()
+    reader = RunReader(run)
+    assert reader.problems == []
+    assert reader.shards[0].notes == [Note("k", "s", "t", 1)]
+
+
 @pytest.mark.parametrize("what", ["nothing", "empty", "file", "other"])
 def test_what_is_not_a_run_is_refused(tmp_path: Path, what: str) -> None:
     path = tmp_path / what
@@ -345,7 +376,8 @@ random = random.Random(seed)
 for attempt in range(300):
     data, span = bytearray(whole), random.choice(spans)
     for _ in range(random.choice((1, 2, 5))):
-        data[random.randrange(span.start + 8, span.stop - 8)] = random.choice((0, 1, 127, 128, 255, random.randrange(256)))
+        at = random.randrange(span.start + 8, span.stop - 8)
+        data[at] = random.choice((0, 1, 127, 128, 255, random.randrange(256)))
     data[span.stop - 8 : span.stop] = framing._batch_checksum(memoryview(data)[span.start : span.stop - 8], span.start)
     records(run).write_bytes(data)
     reader = RunReader(run)

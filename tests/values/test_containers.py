@@ -9,6 +9,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from typing import Any
 
 import pytest
+
 from clew.records import Kept, NotKept, Object
 from clew.values import Keep, capture, decode, parse_keep
 from values.exact import same

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
 from clew.records import Kept, Object
 from clew.values import Keep, capture, decode, parse_keep
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from clew import trouble
 from clew.errors import OptionError
 from clew.records import Kept

@@ -11,6 +11,7 @@ import typing
 from typing import Any, NamedTuple
 
 import pytest
+
 from clew.records import Kept, NotKept, Object
 from clew.values import capture, decode
 

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import pytest
+
 from clew import trouble
 from clew.records import Kept
 from clew.values import base, capture, decode
@@ -14,7 +15,9 @@ from clew.values import base, capture, decode
 
 def test_importing_the_room_loads_no_library() -> None:
     code = "import sys, clew.values; print([m for m in ('numpy', 'torch', 'pandas', 'pyarrow') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": "src"})
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": "src"}
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -24,7 +27,9 @@ def test_an_adapter_is_not_loaded_before_its_library() -> None:
         "class A: pass\n"
         "capture([1, {'a': A()}]); print('clew.values.numpy' in sys.modules, 'numpy' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": "src"})
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": "src"}
+    )
     assert done.stdout.strip() == "False False"
 
 
@@ -72,7 +77,9 @@ def test_an_adapter_of_another_package_is_used(monkeypatch: pytest.MonkeyPatch) 
         def claim(cls: type) -> Any:
             if cls is not Thing:
                 return None
-            return base.Handler(None, lambda obj, walk: base.Node("foreignlib.Thing", "foreignlib.thing", note={"n": obj.n}))
+            return base.Handler(
+                None, lambda obj, walk: base.Node("foreignlib.Thing", "foreignlib.thing", note={"n": obj.n})
+            )
 
     class Entry:
         @staticmethod
@@ -85,7 +92,9 @@ def test_an_adapter_of_another_package_is_used(monkeypatch: pytest.MonkeyPatch) 
     base._loaded.pop("foreignlib")
 
 
-def test_an_adapter_that_does_not_load_is_said_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_adapter_that_does_not_load_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     class Thing:
         pass
 

@@ -14,6 +14,7 @@ import zoneinfo
 from typing import Any
 
 import pytest
+
 from clew.records import Kept, NotKept, Object
 from clew.values import SCALARS, Keep, capture, decode, parse_keep, same_scalar
 
@@ -125,7 +126,10 @@ def test_a_long_text_is_unchanged_by_its_content_and_not_by_its_identity() -> No
 
 def test_the_digest_does_not_depend_on_what_is_kept() -> None:
     for value in ("x" * 5000, b"x" * 5000, ["x" * 5000, [b"y" * 5000]], {"a": [1, 2, 3]}, list(range(5000))):
-        digests = {capture(value, k).digest for k in (parse_keep("full"), parse_keep("summary"), Keep(item_limit=10, text_limit=10, array_limit=10))}
+        digests = {
+            capture(value, k).digest
+            for k in (parse_keep("full"), parse_keep("summary"), Keep(item_limit=10, text_limit=10, array_limit=10))
+        }
         assert len(digests) == 1
 
 

@@ -25,8 +25,8 @@ def add(verbs: Any) -> None:
     verb = verbs.add_parser(
         "run",
         help="run a script or a module with watching on, without changing a line of it",
-        usage='clew run [options] script.py [args...]\n       clew run [options] -m package.module [args...]',
-        epilog='A --watch "function: names" is understood after the script too; after `--` everything is the script\'s.',
+        usage="clew run [options] script.py [args...]\n       clew run [options] -m package.module [args...]",
+        epilog='A --watch "function: names" is understood after the script too; after `--` all is the script\'s.',
     )
     verb.add_argument(
         "--watch",
@@ -55,7 +55,8 @@ def main(args: argparse.Namespace) -> int:
     target, rest = words[0], _take_watches(words[1:], args.watch)
     sys.argv[:] = [target, *rest]
     options = {"step": args.step, "every": args.every, "when": args.when, "show": args.show}
-    program = Program([parse_request(text, **options) for text in args.watch])
+    requests = [parse_request(text, **options) for text in args.watch]
+    program = Program(requests if env.enabled() else [])
     run = recording.start(
         args.name or _name(target, args.module),
         tags=_tags(args.tag),
@@ -73,7 +74,7 @@ def main(args: argparse.Namespace) -> int:
 
 def _take_watches(words: list[str], watches: list[str]) -> list[str]:
     """`--watch "f: x"` after the script is ours, up to `--`; everything else is the script's."""
-    rest = []
+    rest: list[str] = []
     while words:
         word = words.pop(0)
         if word == "--":
@@ -189,4 +190,3 @@ def _die_of_interrupt() -> int:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGINT)
     return 130
-

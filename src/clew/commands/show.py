@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from clew.commands.console import console, print_json
@@ -99,15 +101,16 @@ def _ledger(run: Run, out: Any) -> None:
 
 
 def _changes(series: list[Series], everything: bool) -> None:
-    from clew.show.table import changes_table
+    from clew.show.table import change_lines
     from clew.show.text import changes, printable
 
-    out = console()
+    width = get_terminal_size().columns if sys.stdout.isatty() else 134
     for place, one in enumerate(series):
         if place:
-            out.print()
-        out.print(f"{printable(one.name)}: {changes(len(one))}", style="bold")
-        out.print(changes_table(one, len(one) if everything else HEAD, TAIL))
+            print()
+        console().print(f"{printable(one.name)}: {changes(len(one))}", style="bold")
+        for line in change_lines(one, len(one) if everything else HEAD, TAIL, width):
+            print(line)
 
 
 def _tree(run: Run, everything: bool) -> None:

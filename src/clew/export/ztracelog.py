@@ -33,7 +33,9 @@ def write_call(call: Call | None) -> None:
     data = {name: _unwrapped([_readable(value) for value in values]) for name, values in call.data.items()}
     with _lock:
         path = _log_path()
-        _calls.setdefault(f"{call.function}()", []).append({"data": data, "time": f"{datetime.now():%Y%m%d%H%M%S}"})
+        _calls.setdefault(f"{call.function.rpartition('.')[2]}()", []).append(
+            {"data": data, "time": f"{datetime.now():%Y%m%d%H%M%S}"}
+        )
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         draft.write_text(json.dumps(_calls, indent=2, ensure_ascii=False), encoding="utf-8")
         os.replace(draft, path)  # readers see a whole file

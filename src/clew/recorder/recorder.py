@@ -172,7 +172,9 @@ class Recorder:
             self._open.pop(call.id, None)
 
     def _anything(self, begun: list[LiveCall], ended: list[LiveCall]) -> bool:
-        return bool(begun or ended or self._chunks or self._notes or any(len(call.log) > 1 for call in self._open.values()))
+        return bool(
+            begun or ended or self._chunks or self._notes or any(len(call.log) > 1 for call in self._open.values())
+        )
 
     def _throw_away(self, ended: list[LiveCall]) -> None:
         for call in self._open.values():
@@ -379,4 +381,3 @@ def _as_value(value: Any) -> Value:
 def _thread_name(ident: int) -> str:
     thread = threading._active.get(ident)  # type: ignore[attr-defined]  # no lock, unlike enumerate()
     return thread.name if thread is not None else str(ident)
-

@@ -1,4 +1,4 @@
-"""Rich tables of runs, names, changes and calls. Recorded text goes in as text, never as markup."""
+"""Tables of runs, names, changes and calls. Recorded text goes in as text, never as markup."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from clew.show.sparkline import blocks
 from clew.show.text import brief, duration, printable, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from clew.history.functions import FunctionLine
     from clew.history.run import Run
     from clew.history.series import Series
 
+_BLOCK = 4096
 _STYLES = {"finished": "green", "running": "cyan", "failed": "red", "killed": "red", "interrupted": "yellow"}
 
 
@@ -57,18 +58,25 @@ def names_table(lines: Iterable[NameLine]) -> Table:
     return table
 
 
-def changes_table(series: Series, head: int, tail: int) -> Table:
-    """The changes of one name: the first `head` and the last `tail` of them, and how many were left out."""
-    table = _table("line", "step", "time", "value", right=["line", "step", "time"])
+def change_lines(series: Series, head: int, tail: int, width: int = 120) -> Iterator[str]:
+    """The changes of one name, a line each: the first `head` and the last `tail`, and how many were left out.
+
+    Made as they are printed and not laid out as a table, because there may be millions.
+    """
     count = len(series)
     left = max(count - head - tail, 0)
-    parts = [series] if not left else [series[:head], series[count - tail :]]
-    for place, part in enumerate(parts):
+    yield _columns("line", "step", "time", "value")
+    for place, part in enumerate([series] if not left else [series[:head], series[count - tail :]]):
         if place:
-            _row(table, "", "", "", Text(f"... {left:,} more (use --all)", style="dim"))
-        for line, step, time, value in zip(part.lines, part.steps, part.times.tolist(), part, strict=True):
-            _row(table, line, brief(step, 12), f"{time:.6f}", brief(value, 100))
-    return table
+            yield f"... {left:,} more (use --all)"
+        for begin in range(0, len(part), _BLOCK):
+            some = part[begin : begin + _BLOCK]
+            for line, step, time, value in zip(some.lines, some.steps, some.times.tolist(), some, strict=True):
+                yield _columns(str(line), brief(step, 12), f"{time:.6f}", brief(value, max(width - 34, 20)))
+
+
+def _columns(line: str, step: str, time: str, value: str) -> str:
+    return f"{line:>5}  {step:>8}  {time:>14}  {value}"
 
 
 def functions_table(functions: Sequence[FunctionLine], limit: int = 20) -> Table:

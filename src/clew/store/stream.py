@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from clew.errors import FormatError
@@ -34,7 +35,9 @@ class RecordStream:
         self.closed = False  # the writer said it was done
         self._path = path
         self._position = 0  # up to here everything is read
+        self._size = 0
         self._signature: tuple[int, int] | None = None
+        self._foreign = False  # whole, but not written by clew
         self._schema: pa.Schema | None = None  # None until the header is past
 
     def read_new(self) -> list[Batch]:
@@ -69,6 +72,8 @@ class RecordStream:
         view = memoryview(data).cast("B")
         base = self._position
         if self._schema is None and not self._read_header(view):
+            return []
+        if self._foreign:
             return []
         found: list[Batch] = []
         gap: Gap | None = None
@@ -105,9 +110,9 @@ class RecordStream:
             )
         self._schema = written
         self._position = length
-        if not _is_ours(written):
+        self._foreign = not _is_ours(written)
+        if self._foreign:
             self.damage.append(f"the header of {self._path.name} is not one that clew wrote")
-            self._position = len(view)
         return True
 
     def _do_without_header(self, view: memoryview) -> bool:
@@ -133,9 +138,7 @@ class RecordStream:
         if gap is None:
             self.damage.append(f"{name} goes on after its end")
         elif gap.start == 0:
-            self.damage.append(
-                f"the first {gap.stop:,} bytes of {name}, with its header, are damaged; read without them"
-            )
+            self.damage.append(f"the first {gap.stop:,} bytes of {name}, with its header, are damaged")
         else:
             self.damage.append(f"bytes {gap.start:,} to {gap.stop:,} of {name} are damaged; what they held is lost")
 
@@ -143,7 +146,7 @@ class RecordStream:
         name, length = self._path.name, len(rest)
         if self.closed:
             self.tail = f"{length:,} bytes follow the end of {name}; they are no records"
-        elif not any(rest):
+        elif not np.frombuffer(rest, np.uint8).any():
             self.tail = f"{name} ends with {length:,} zero bytes, where records may have been"
         else:
             self.tail = f"the last {length:,} bytes of {name}, from byte {gap.start:,}, are not a whole batch"

@@ -49,22 +49,56 @@ def inherits(cls: type, base: type) -> bool:
     return any(c is base for c in mro_of(cls))
 
 
-def instance_dict_getter(cls: type) -> Any | None:
-    """The built-in getter of the instance `__dict__`, or None if there is none that can be trusted."""
-    for base in mro_of(cls):
-        found = dict_of(base).get("__dict__")
-        if type(found) is GetSetDescriptorType and base is not type:
-            return found.__get__
+class Layout:
+    """Where the instances of a class keep their attributes.
+
+    Descriptors hold their class, and a table that held them would keep every class alive that was ever looked at.
+    So this remembers only at which place of the method resolution order they stand.
+    """
+
+    __slots__ = ("_dict_at", "_slots_at")
+
+    def __init__(self, cls: type) -> None:
+        self._dict_at = _place_of_dict(cls)
+        self._slots_at = _places_of_slots(cls)
+
+    @property
+    def is_empty(self) -> bool:
+        return self._dict_at is None and not self._slots_at
+
+    def dict_getter(self, cls: type) -> Any | None:
+        """The built-in getter of the instance `__dict__`, or None if there is none that can be trusted."""
+        if self._dict_at is None:
+            return None
+        return dict_of(mro_of(cls)[self._dict_at])["__dict__"].__get__
+
+    def slots(self, cls: type) -> list[tuple[str, Any]]:
+        """Names and built-in getters of the slots, those of base classes first."""
+        mro = mro_of(cls)
+        return [(name, dict_of(mro[place])[name].__get__) for place, name in self._slots_at]
+
+
+def _place_of_dict(cls: type) -> int | None:
+    for place, base in enumerate(mro_of(cls)):
+        if type(dict_of(base).get("__dict__")) is GetSetDescriptorType and base is not type:
+            return place
     return None
 
 
-def slots_of(cls: type) -> list[tuple[str, Any]]:
-    """Names and built-in getters of the slots of a class and its bases, base first, `__weakref__` left out."""
-    found: dict[str, Any] = {}
-    for base in reversed(mro_of(cls)):
-        if not is_python_class(base):
-            continue
-        for name, descriptor in dict_of(base).items():
-            if type(name) is str and type(descriptor) is MemberDescriptorType:
-                found[name] = descriptor.__get__
-    return list(found.items())
+def _places_of_slots(cls: type) -> list[tuple[int, str]]:
+    mro = mro_of(cls)
+    found: dict[str, int] = {}
+    for place in range(len(mro) - 1, -1, -1):
+        if is_python_class(mro[place]):
+            for name, descriptor in dict_of(mro[place]).items():
+                if type(name) is str and type(descriptor) is MemberDescriptorType:
+                    found[name] = place
+    return [(place, name) for name, place in found.items()]
+
+
+def instance_dict_of(obj: Any) -> dict[str, Any]:
+    """The real instance `__dict__`; an empty one if there is none."""
+    cls = type(obj)
+    place = _place_of_dict(cls)
+    inside: dict[str, Any] = {} if place is None else dict_of(mro_of(cls)[place])["__dict__"].__get__(obj)
+    return inside

@@ -7,6 +7,7 @@ import json
 import types
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator
+from operator import is_
 from typing import Any, Final
 
 from clew.records import Kept, NotKept, Object, Summary, Value
@@ -129,10 +130,7 @@ class Reader:
 
     def begin(self, container: Any) -> Any:
         """Makes a container known before its content is read, so that the content may refer to it."""
-        for number in range(len(self._nodes) - 1, -1, -1):
-            if type(self._nodes[number]) is _Later:
-                self._nodes[number] = container
-                break
+        self._nodes[-1] = container
         return container
 
     # ---- immutable containers in a cycle
@@ -151,9 +149,10 @@ class Reader:
     def _settled(self, inside: Any) -> Any:
         if type(inside) is _Later:
             return self._nodes[inside.number]
-        if type(inside) is tuple and any(type(x) is _Later or type(x) is tuple for x in inside):
-            return tuple(map(self._settled, inside))
-        return inside
+        if type(inside) is not tuple:
+            return inside
+        settled = tuple(map(self._settled, inside))
+        return inside if all(map(is_, settled, inside)) else settled
 
 
 def _absent(
@@ -188,7 +187,9 @@ def _read_tuple(tree: dict[str, Any], reader: Reader, key: bool) -> Any:
 
 
 def _read_set(tree: dict[str, Any], reader: Reader, key: bool) -> Any:
-    return reader.begin(set()) | {_hashable(x) for x in _items(tree, reader, key=True)}
+    out = reader.begin(set())
+    out.update(_hashable(x) for x in _items(tree, reader, key=True))
+    return out
 
 
 def _read_frozenset(tree: dict[str, Any], reader: Reader, key: bool) -> Any:

@@ -16,13 +16,13 @@ from clew.records import Kept
 from clew.values import python
 from clew.values.base import BAG, MAPPING, Handler, Look, Looking, Node, register
 from clew.values.classes import (
+    Layout,
     dict_of,
     inherits,
-    instance_dict_getter,
+    instance_dict_of,
     is_python_class,
     module_of,
     mro_of,
-    slots_of,
     type_name,
 )
 
@@ -129,8 +129,7 @@ def _name_getter(cls: type) -> Callable[[Any], Any] | None:
 def _look_enum(obj: Any, walk: Looking) -> Node:
     """A member is one object for good; its name and value stand in its instance dict."""
     name = type_name(type(obj))
-    getter = instance_dict_getter(type(obj))
-    inside = {} if getter is None else getter(obj)
+    inside = instance_dict_of(obj)
     keys = ["name", "value"]
     return Node(name, "object", MAPPING, [inside.get("_name_"), inside.get("_value_")], keys, {"type": name})
 
@@ -237,19 +236,18 @@ _UNDERSTOOD: Final = (object, BaseException, OrderedDict, defaultdict, Counter, 
 
 
 def _has_attributes(cls: type) -> bool:
-    return is_python_class(cls) and (instance_dict_getter(cls) is not None or bool(slots_of(cls)))
+    return is_python_class(cls) and not Layout(cls).is_empty
 
 
 class _ObjectLook:
     """How the instances of one class are looked at; what can be known of the class is found out once."""
 
-    __slots__ = ("_content", "_content_name", "_get_dict", "_name", "_slots", "_why")
+    __slots__ = ("_content", "_content_name", "_layout", "_name", "_why")
 
     def __init__(self, cls: type, content_name: str = "", content: _Content | None = None, base: type = object) -> None:
         # the class itself is not held: a class made and thrown away must be able to go
         self._name = type_name(cls)
-        self._get_dict = instance_dict_getter(cls)
-        self._slots = slots_of(cls)
+        self._layout = Layout(cls)
         self._content_name = content_name
         self._content = content
         self._why = _unseen_state(cls, base)
@@ -270,17 +268,21 @@ class _ObjectLook:
         return node
 
     def _read_attributes(self, obj: Any, walk: Looking, keys: list[Any], items: list[Any]) -> None:
-        slots = [(get, _slot(get, obj)) for _, get in self._slots]
-        for (name, _), (_, value) in zip(self._slots, slots, strict=True):
+        cls = type(obj)
+        slots = []
+        for name, get in self._layout.slots(cls):
+            value = _slot(get, obj)
+            slots.append((get, value))
             if value is not _UNSET:
                 keys.append(name)
                 items.append(value)
-        inside = None if self._get_dict is None else self._get_dict(obj)
+        get_dict = self._layout.dict_getter(cls)
+        inside = None if get_dict is None else get_dict(obj)
         kept = None if inside is None else python.snapshot(inside)
         if kept is not None:
             keys.extend(kept[0])
             items.extend(kept[1])
-        walk.guard(_same_object, obj, (type(obj), slots, self._get_dict, inside, kept))
+        walk.guard(_same_object, obj, (cls, slots, get_dict, inside, kept))
 
     def _free_name(self, keys: list[Any]) -> str:
         name = self._content_name

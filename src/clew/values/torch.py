@@ -19,7 +19,7 @@ from xxhash import xxh3_128, xxh3_128_digest
 from clew.records import Kept, NotKept, Summary
 from clew.values import objects
 from clew.values.base import SEQUENCE, Handler, Look, Looking, Node, Unwatched, optional, register
-from clew.values.classes import dict_of, inherits, instance_dict_getter, mro_of
+from clew.values.classes import dict_of, inherits, instance_dict_of, mro_of
 from clew.values.jsontext import plain
 from clew.values.python import opaque
 
@@ -392,8 +392,7 @@ def _parameters_in(module: Any) -> tuple[int, int]:
 
 
 def _held_by(module: Any) -> list[Any]:
-    getter = instance_dict_getter(type(module))
-    inside = {} if getter is None else getter(module)
+    inside = instance_dict_of(module)
     rows = [inside.get("_modules"), inside.get("_parameters")]
     return [x for row in rows if row is not None and inherits(type(row), dict) for x in dict.values(row)]
 

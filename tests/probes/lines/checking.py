@@ -29,7 +29,9 @@ def load(folder: Path, source: str) -> ModuleType:
     return module
 
 
-def recorded(folder: Path, source: str, *expressions: str, args: tuple[Any, ...] = (), kwargs: Any = None, **options: Any) -> clew.Run:
+def recorded(
+    folder: Path, source: str, *expressions: str, args: tuple[Any, ...] = (), kwargs: Any = None, **options: Any
+) -> clew.Run:
     """The run of `f(*args)`, watched."""
     module = load(folder, source)
     with clew.run(path=folder / f"run_{next(_numbers)}") as run:

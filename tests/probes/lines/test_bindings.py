@@ -50,7 +50,13 @@ def test_annotated_and_augmented(tmp_path: Path) -> None:
 def test_walrus_also_when_it_is_not_reached(tmp_path: Path) -> None:
     check_trace(
         tmp_path,
-        "def f():\n    if False and (x := 1):\n        pass\n    if (x := 2) and [y := n for n in (7, 8)]:\n        pass\n",
+        """
+        def f():
+            if False and (x := 1):
+                pass
+            if (x := 2) and [y := n for n in (7, 8)]:
+                pass
+        """,
         [("x", 4, 2), ("y", 4, 8)],
     )
 

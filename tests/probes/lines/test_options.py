@@ -141,7 +141,8 @@ def test_a_bad_expression_is_an_error_at_decoration_that_names_it(bad: str) -> N
 
 
 @pytest.mark.parametrize(
-    "options", [{"every": 0}, {"first": -1}, {"last": "2"}, {"when": 3}, {"on_change": 1}, {"keep": "some"}, {"step": "*"}]
+    "options",
+    [{"every": 0}, {"first": -1}, {"last": "2"}, {"when": 3}, {"on_change": 1}, {"keep": "some"}, {"step": "*"}],
 )
 def test_a_bad_option_is_an_error_that_names_it(options: dict[str, Any]) -> None:
     with pytest.raises(OptionError) as error:

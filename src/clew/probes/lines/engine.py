@@ -22,7 +22,7 @@ from clew.records import Note
 
 from . import effects, events, ignore, runtime, source
 from .assemble import assemble
-from .expressions import Expression, Form
+from .expressions import Expression, Form, roots
 from .options import Options
 from .rewrite import Item, rewrite
 
@@ -54,7 +54,9 @@ def instrument(function: FunctionType, options: Options, group: str | None = Non
         found = source.find(known.original, function.__globals__)
         if isinstance(found, source.Unknown):
             known.plan = events.attach(known.original, function, known.requests)
-            recording.note_later(Note("fallback", function.__qualname__, f"watched by interpreter events: {found.reason}."))
+            recording.note_later(
+                Note("fallback", function.__qualname__, f"watched by interpreter events: {found.reason}.")
+            )
         else:
             known.code, known.plan = _rewritten(function, known, found)
             if recording.is_on():
@@ -150,9 +152,7 @@ def items_for(
         local = expression.form is Form.NAME and expression.text in own
         shared = not local or expression.text in elsewhere
         breaks = options.hooks.break_text or options.hooks.break_when is not None
-        items.append(
-            Item(index, expression, local, shared, options.when, options.break_when, breaks, first=is_step)
-        )
+        items.append(Item(index, expression, local, shared, options.when, options.break_when, breaks, first=is_step))
         role = "step" if is_step and not _also_watched(expression, requests, own) else "value"
         thinning = None if is_step else options.thinning
         watched.append(Watched(expression.text, role, options.keep_of(expression.text), thinning))  # type: ignore[arg-type]
@@ -184,16 +184,9 @@ def _concerns(function: FunctionType, code: CodeType, options: Options) -> bool:
     for expression in options.expressions:
         if expression.form is Form.ALL:
             return True
-        roots = {n.id for n in _walk(expression) if n.__class__.__name__ == "Name"}
-        if roots <= names:
+        if roots(expression) <= names:
             return True
     return False
-
-
-def _walk(expression: Expression) -> Any:
-    import ast
-
-    return ast.walk(expression.parse())
 
 
 def switch(on: bool) -> None:

@@ -15,6 +15,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from clew import env, recording, trouble
+from clew.recorder.endings import describe
 from clew.recorder.live import LiveCall, current_call
 from clew.recorder.plan import Plan, Watched
 from clew.values import SCALARS
@@ -117,7 +118,7 @@ class Look:
         if frame is not None:
             self.look(frame)
         if error is not None and not isinstance(error, GeneratorExit):
-            self.call.error = runtime.describe(error)
+            self.call.error = describe(error)
         runtime.leave(self.call, result if type(result) in SCALARS else None)
 
 

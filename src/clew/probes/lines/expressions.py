@@ -46,7 +46,7 @@ def parse(text: object) -> Expression:
         raise ExpressionError(
             "bad-expression",
             f"`{text}` is not a Python expression ({reason}).",
-            "Give names and expressions such as \"loss\", 'cfg[\"lr\"]' or \"w.grad.norm()\".",
+            'Give names and expressions such as "loss", \'cfg["lr"]\' or "w.grad.norm()".',
         ) from None
     for node in ast.walk(tree):
         if isinstance(node, ast.NamedExpr | ast.Yield | ast.YieldFrom | ast.Await):
@@ -67,3 +67,8 @@ def _form(tree: ast.expr) -> Form:
             return Form.ANY
         node = node.value
     return Form.PATH if isinstance(node, ast.Name) else Form.ANY
+
+
+def roots(expression: Expression) -> set[str]:
+    """The names an expression begins from."""
+    return {node.id for node in ast.walk(expression.parse()) if isinstance(node, ast.Name)}

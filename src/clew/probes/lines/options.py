@@ -52,7 +52,7 @@ def options(
     """Check everything the user gave; an error names what is wrong."""
     if not expressions:
         raise OptionError(
-            "nothing-to-watch", "clew.watch() was given nothing to watch.", 'Name something: clew.watch("loss"), or "*".'
+            "nothing-to-watch", "clew.watch() was given nothing.", 'Name something: clew.watch("loss"), or "*".'
         )
     for name, value in (("every", every), ("first", first), ("last", last)):
         if value is not None and (type(value) is not int or value < 1):

@@ -7,6 +7,7 @@ rewriting is used as for decorated functions; only the way to the code object di
 from __future__ import annotations
 
 import ast
+import dataclasses
 import importlib.machinery
 import os
 import re
@@ -23,14 +24,14 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from clew import recording
-from clew.errors import ExpressionError, nearest
+from clew.errors import nearest
 from clew.recorder.live import LiveCall
 from clew.recorder.plan import Plan
 from clew.records import Note
 
 from . import effects, engine, ignore, runtime, source
 from .assemble import patched
-from .expressions import Form, parse
+from .expressions import Form, parse, roots
 from .options import Options, options
 from .rewrite import rewrite_module
 
@@ -112,20 +113,21 @@ class Program:
         new = code
         if code.co_flags & 0x2 and (not code.co_name.startswith("<") or code.co_name == "<lambda>"):
             self._known.add(code.co_qualname.replace(".<locals>", ""))
-            wanted = [r for r in self.requests if r.matches(module, code.co_qualname) and _holds(code, r)]
+            matching = [r for r in self.requests if r.matches(module, code.co_qualname)]
+            wanted = [(r, narrowed) for r in matching if (narrowed := _narrowed(code, r)) is not None]
             if wanted:
                 new = self._rewritten(code, module, wanted)
         consts = tuple(self._function(c, module) if isinstance(c, CodeType) else c for c in new.co_consts)
         return new.replace(co_consts=consts)
 
-    def _rewritten(self, code: CodeType, module: str, wanted: list[Request]) -> CodeType:
-        self._matched.update(wanted)
+    def _rewritten(self, code: CodeType, module: str, wanted: list[tuple[Request, Options]]) -> CodeType:
+        self._matched.update(request for request, _ in wanted)
         found = source.find(code)
         if isinstance(found, source.Unknown):
             recording.note_later(Note("fallback", code.co_qualname, f"not watched: {found.reason}."))
             return code
-        group = f"`{wanted[0].pattern}`"
-        new, plan = engine.rewrite_code(code, found, [r.options for r in wanted], module, group)
+        group = f"`{wanted[0][0].pattern}`"
+        new, plan = engine.rewrite_code(code, found, [options for _, options in wanted], module, group)
         plan.owners.append(weakref.ref(self))
         return new
 
@@ -181,7 +183,7 @@ class Program:
 
 def forget_names(namespace: dict[str, Any]) -> None:
     """Take the names that module-level instrumentation used out of the script's globals."""
-    for name in [name for name in namespace if isinstance(name, str) and name.startswith(".clew_")]:
+    for name in [name for name in namespace if name.startswith(".clew_")]:
         call = namespace.pop(name)
         if isinstance(call, LiveCall):
             call.tracked.clear()
@@ -189,22 +191,16 @@ def forget_names(namespace: dict[str, Any]) -> None:
 
 def _wants(request: Request, own: list[str]) -> bool:
     """A request for any function concerns the module level only if a name is bound there."""
-    return any(
-        e.form is Form.ALL or {n.id for n in ast.walk(e.parse()) if isinstance(n, ast.Name)} & set(own)
-        for e in request.options.expressions
-    )
+    return any(e.form is Form.ALL or roots(e) & set(own) for e in request.options.expressions)
 
 
-def _holds(code: CodeType, request: Request) -> bool:
-    """For `*: loss`, whether the function has the name; a function that was named is always meant."""
+def _narrowed(code: CodeType, request: Request) -> Options | None:
+    """For `*: loss, acc`, the part that concerns names of this function; a function that was named is asked for all."""
     if request.pattern not in ("*", "**"):
-        return True
+        return request.options
     own = {*code.co_varnames, *code.co_cellvars}
-    for expression in request.options.expressions:
-        roots = {n.id for n in ast.walk(expression.parse()) if isinstance(n, ast.Name)} if expression.text != "*" else own
-        if roots & own:
-            return True
-    return False
+    held = tuple(e for e in request.options.expressions if e.form is Form.ALL or roots(e) & own)
+    return dataclasses.replace(request.options, expressions=held) if held else None
 
 
 def _library_folders() -> tuple[str, ...]:
@@ -244,6 +240,3 @@ class _Loader(SourceFileLoader):
         path = self.get_filename(fullname)
         code: CodeType = compile(self.get_data(path), path, "exec", dont_inherit=True)
         return self._program.instrument(code, fullname)
-
-
-__all__ = ["ExpressionError", "Program", "Request", "forget_names", "parse_request", "split"]

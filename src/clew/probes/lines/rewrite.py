@@ -86,9 +86,7 @@ def rewrite_module(
 
 
 class _Rewriter:
-    def __init__(
-        self, items: list[Item], parameters: tuple[str, ...], is_ignored: Callable[[int, int], bool]
-    ) -> None:
+    def __init__(self, items: list[Item], parameters: tuple[str, ...], is_ignored: Callable[[int, int], bool]) -> None:
         self.items = items
         self.locals = {item.name: item for item in items if item.local}
         self.observed = [item for item in items if item.shared]
@@ -196,9 +194,7 @@ class _Rewriter:
 
     def _For(self, node: ast.For | ast.AsyncFor) -> list[ast.stmt]:
         walrus = effects.walrus_names([node.iter])
-        start = self._header(
-            node, node.body, binds=effects.target_names(node.target), may_bind=walrus, in_place=True
-        )
+        start = self._header(node, node.body, binds=effects.target_names(node.target), may_bind=walrus, in_place=True)
         end = self._header(node, node.body, may_bind=walrus, in_place=True)
         new = type(node)(
             node.target, node.iter, [*start, *self.block(node.body)], [*end, *self.block(node.orelse)], None
@@ -297,9 +293,7 @@ class _Rewriter:
             if item.index not in done:
                 new += self._observed(item, number)
         if in_place:
-            new.append(
-                ast.If(_is_not(_load(CHECK), _none()), [_run(_call(_load(CHECK), _site(number, 0)))], [])
-            )
+            new.append(ast.If(_is_not(_load(CHECK), _none()), [_run(_call(_load(CHECK), _site(number, 0)))], []))
         return self._placed([*self._conditions(), *new, *self._breaks()]) if new else []
 
     def _bound(self, item: Item, number: int, name: str) -> list[ast.stmt]:

@@ -7,6 +7,7 @@ from time import time_ns
 from typing import Any
 
 from clew import recording
+from clew.recorder.endings import describe, how_it_ended
 from clew.recorder.live import LiveCall, current_call, scalar_or_type
 from clew.recorder.plan import Plan
 from clew.values import SCALARS
@@ -43,7 +44,7 @@ def fail(call: LiveCall) -> None:
     if call.tracked and error is not None and error.__traceback__ is not None:
         call.check(call.plan.site(call.plan.statement_at(error.__traceback__.tb_lineno)))
     if isinstance(error, SystemExit | KeyboardInterrupt):
-        call.recorder.last_exit = recording.how_it_ended(error)
+        call.recorder.last_exit = how_it_ended(error)
     if not isinstance(error, GeneratorExit):
         call.error = describe(error)
 
@@ -59,17 +60,6 @@ def leave(call: LiveCall, result: Any) -> None:
     call.recorder.end(call)
     if call.plan.on_return:
         recording.tell_return(call)
-
-
-def describe(error: BaseException | None) -> str:
-    """The type of an exception and, where that runs no code of the user's, its message."""
-    kind = type(error)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    args = BaseException.args.__get__(error) if error is not None else ()  # type: ignore[attr-defined]
-    if not all(type(arg) in SCALARS for arg in args) or not args:
-        return name
-    message = str(args[0]) if len(args) == 1 else ", ".join(map(repr, args))
-    return f"{name}: {message}"
 
 
 def clean(listing: Any) -> Any:

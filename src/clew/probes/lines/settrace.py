@@ -5,17 +5,14 @@ from __future__ import annotations
 import atexit
 import sys
 import threading
-from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
 from . import events
 
-Tracer = Callable[[FrameType, str, Any], Any]
-
 _codes: set[CodeType] = set()
 _frames: dict[int, FrameType] = {}
-_before: Tracer | None = None
+_before: Any = None
 _installed = False
 
 
@@ -42,7 +39,7 @@ def _uninstall_if_idle() -> None:
     if not _codes and not _frames and _installed:
         if sys.gettrace() is _dispatch:
             sys.settrace(_before)
-        threading.settrace(_before)  # type: ignore[arg-type]
+        threading.settrace(_before)
         _installed = False
 
 

@@ -6,8 +6,8 @@ Compiling the *unchanged* tree that way must give the running code again; otherw
 """
 
 from __future__ import annotations
-
 import __future__
+
 import ast
 import linecache
 import threading
@@ -138,7 +138,7 @@ def as_function(node: FunctionNode) -> ast.FunctionDef | ast.AsyncFunctionDef:
         function = type(node)(node.name, _bare(node.args), list(node.body), decorators)
     ast.copy_location(function, node)
     if "type_params" in function._fields:
-        function.type_params = []  # type: ignore[attr-defined]
+        function.type_params = []  # type: ignore[union-attr]
     return function
 
 
@@ -194,9 +194,7 @@ def compile_alone(function: FunctionNode, original: CodeType, context: Context) 
     module = ast.fix_missing_locations(ast.Module([*imports, top], []))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        compiled = compile(
-            module, original.co_filename, "exec", flags=original.co_flags & FUTURES, dont_inherit=True
-        )
+        compiled = compile(module, original.co_filename, "exec", flags=original.co_flags & FUTURES, dont_inherit=True)
     for _ in range(3 if context.class_name is not None else 2):
         compiled = _only_code(compiled)
     return renamed(compiled, compiled.co_qualname, original.co_qualname, original.co_name)

@@ -1,0 +1,137 @@
+"""Measuring side by side: contenders take turns, each in a process of its own, and medians are compared.
+
+A contender is a function without arguments that sets up what it needs and gives a *measure*: a function that does the
+work once and gives the seconds it took (per unit of work, where the amounts differ). Taking turns spreads what else
+the machine does over all of them; the ratio of two medians is then steadier than either.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+ROOT = Path(__file__).parent.parent
+
+Measure = Callable[[], float]
+Contender = Callable[[], Measure]
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Seconds `work` takes. What it gives is let go of after the clock has stopped."""
+    start = perf_counter()
+    result = work()
+    seconds = perf_counter() - start
+    del result
+    return seconds
+
+
+class Worker:
+    """A process that holds one contender and measures it when asked."""
+
+    def __init__(self, module: str, name: str, python: str | None = None) -> None:
+        self.name = name
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "CLEW_QUIET": "1"}
+        for switch in ("CLEW", "CLEW_STRICT", "CLEW_RUN"):
+            environment.pop(switch, None)
+        command = [python or sys.executable, "-m", "benchmarks.worker", module, name]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT
+        )
+
+    def measure(self) -> float:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("go\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"the process of {self.name!r} ended with status {self._process.wait()}")
+        return float(answer)
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(timeout=60)
+
+
+@dataclass
+class Result:
+    """What each contender took, turn by turn."""
+
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+
+    def median(self, name: str) -> float:
+        return median(self.seconds[name])
+
+    def ratio(self, name: str, other: str) -> float:
+        """The median of the ratios turn by turn: what slows the machine down slows both of a turn."""
+        return median(a / b for a, b in zip(self.seconds[name], self.seconds[other], strict=True))
+
+    def spread(self, name: str, other: str) -> float:
+        """How far off that median may be: half the width of its 95 % interval, from the order of the ratios."""
+        ratios = sorted(a / b for a, b in zip(self.seconds[name], self.seconds[other], strict=True))
+        reach = int(0.98 * len(ratios) ** 0.5)
+        middle = len(ratios) // 2
+        return (ratios[min(len(ratios) - 1, middle + reach)] - ratios[max(0, middle - reach)]) / 2
+
+
+def compare(module: str, names: Iterable[str], *, repeats: int, python: str | None = None) -> Result:
+    """Measure the contenders of a module in turns; the first turn warms up and does not count."""
+    workers: list[Worker] = []
+    result = Result()
+    try:
+        workers += [Worker(module, name, python) for name in names]
+        for turn in range(repeats + 1):
+            for worker in workers:
+                seconds = worker.measure()
+                if turn:
+                    result.seconds.setdefault(worker.name, []).append(seconds)
+    finally:
+        for worker in workers:
+            worker.close()
+    return result
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table; the first column is text, the others are numbers."""
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def times(ratio: float) -> str:
+    """A ratio for people: 1.34 ×, 28 ×, 4,500 ×."""
+    return f"{ratio:.2f} ×" if ratio < 10 else f"{ratio:.1f} ×" if ratio < 100 else f"{ratio:,.0f} ×"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the unit that reads best."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def machine() -> str:
+    """Where this was measured, in one line."""
+    model = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            model = next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), model)
+    except OSError:
+        pass  # not Linux: the short name does
+    return f"{model}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
+
+
+def load() -> float:
+    """Other work on the machine, as the load average of the last minute."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0

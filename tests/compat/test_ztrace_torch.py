@@ -1,0 +1,41 @@
+"""ztrace's example with arrays and tensors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import clew
+from clew.compat.ztrace import ztrace
+from clew.export import ztracelog
+
+
+def test_special_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ztracelog, "_path", None)
+    monkeypatch.setattr(ztracelog, "_calls", {})
+
+    @ztrace(["arr", "arr[1]", "tensor", "tensor[1]"])
+    def trace_special_array(t):
+        arr = np.zeros((t,))
+        tensor = torch.zeros((t,))
+
+        for i in range(t):
+            arr[i] = i
+            tensor[i] = i
+
+        tensor = torch.cat([tensor, torch.from_numpy(arr).float()])
+
+    trace_special_array(3)
+    current = clew.current()
+    assert current is not None
+    found = current.calls()[0].data
+    assert [a.tolist() for a in found["arr"]] == [[0, 0, 0], [0, 1, 0], [0, 1, 2]]
+    assert all(isinstance(a, np.ndarray) for a in found["arr"])
+    assert found["arr[1]"] == [0.0, 1.0]
+    assert [t.tolist() for t in found["tensor"]] == [[0, 0, 0], [0, 1, 0], [0, 1, 2], [0, 1, 2, 0, 1, 2]]
+    assert all(isinstance(t, torch.Tensor) for t in found["tensor"])
+    assert found["tensor[1]"] == [torch.tensor(0.0), torch.tensor(1.0)]
