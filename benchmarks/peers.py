@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import os
@@ -25,23 +26,28 @@ def smallest_settrace(function: Function) -> Function:
 
 
 def ztrace_method(*names: str) -> Decorator:
-    """ztrace's method, as its README tells it: after each line, compare the `repr` of each variable with the last."""
+    """ztrace's method, as its README tells it: after each line, `repr(last_var) == repr(cur_var)` of each variable.
+
+    A variable may be `arr[1]` or `obj["a"]`, so each is evaluated; it may be mutable, so a copy is kept.
+    """
 
     def decorator(function: Function) -> Function:
         code = function.__code__
-        last: dict[str, str] = {}
+        last: dict[str, Any] = {}
+        expressions = {name: compile(name, "<watched>", "eval") for name in names}
         found: dict[str, list[Any]] = {name: [] for name in names}
 
         def each(frame: FrameType, event: str, argument: Any) -> Any:
             if frame.f_code is not code:
                 return None
-            values = frame.f_locals
-            for name in names:
-                if name in values:
-                    text = repr(values[name])
-                    if last.get(name) != text:
-                        last[name] = text
-                        found[name].append(values[name])
+            for name, expression in expressions.items():
+                try:
+                    value = eval(expression, frame.f_globals, frame.f_locals)
+                except Exception:  # not there yet
+                    continue
+                if name not in last or repr(last[name]) != repr(value):
+                    last[name] = copy.deepcopy(value)
+                    found[name].append(last[name])
             return each
 
         return _under_settrace(function, each)

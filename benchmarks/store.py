@@ -27,7 +27,7 @@ def drained(values: Callable[[int], list[Any]], names: int = 2) -> Contender:
         from clew.recorder.live import LiveCall
         from clew.recorder.plan import Plan, Watched
 
-        recorder.INTERVAL = 3600.0
+        recorder.INTERVAL = recorder.HURRY = 3600.0
         watched = tuple(Watched(f"x{i}") for i in range(names))
         plan = Plan("f", "m", "f.py", 1, watched, [1, 2], [False, False])
         sites = [plan.site(1, i % names) for i in range(CHANGES)]
@@ -80,11 +80,13 @@ def written(size: int) -> Contender:
         from clew.store.writer import ShardWriter
 
         values = [(i, Value("ndarray", "{}", [array])) for i, array in enumerate(_arrays(size))]
+        each = len(values) // ARRAYS
+        flushes = [Flush(i, values=values[i : i + each]) for i in range(0, len(values), each)]  # 4 MB in each
 
         def measure() -> float:
             with tempfile.TemporaryDirectory() as folder:
                 writer = ShardWriter(Path(folder), host="bench", rank=0, pid=os.getpid())
-                seconds = timed(lambda: [writer.write(Flush(i, values=[value])) for i, value in enumerate(values)])
+                seconds = timed(lambda: list(map(writer.write, flushes)))
                 writer.close()
             return seconds / (ARRAYS * 2**22)
 
@@ -143,5 +145,3 @@ def report(repeats: int, pythons: list[str]) -> str:
         + "\n\n"
         + table(["", "`file.write`", "clew", "of it", "to reach"], lines)
     )
-
-

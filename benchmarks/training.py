@@ -23,7 +23,7 @@ def _training() -> Callable[[], float]:
 
     def train() -> float:
         accuracy = 0.0
-        for step in range(STEPS):
+        for _ in range(STEPS):
             batch = torch.randint(0, len(points), (64,))
             output = model(points[batch])
             error = nn.functional.cross_entropy(output, labels[batch])

@@ -37,6 +37,7 @@ JOIN = "CLEW_RUN"  # tells processes that this one starts which run they belong 
 
 _stack: list[Recording] = []  # the innermost is current
 _recorder: Recorder | None = None  # of the innermost: what hot code asks for
+_opening: Recorder | None = None  # while a run is being opened: takes what is recorded on the way, and drops it
 _lock = threading.RLock()
 _on = True
 _switches: list[Callable[[bool], None]] = []
@@ -86,6 +87,16 @@ class Recording:
             self._close(how, what, code)
 
     def _open(self) -> None:
+        global _opening
+        with _lock:
+            _opening = Recorder(Path())
+            _opening.dead = "clew's own work"
+            try:
+                self._open_now()
+            finally:
+                _opening = None
+
+    def _open_now(self) -> None:
         global _recorder
         with _lock:
             if self._recorder is not None:
@@ -255,6 +266,8 @@ def recorder() -> Recorder:
 
 def _open_by_itself() -> Recorder:
     with _lock:
+        if _opening is not None:
+            return _opening  # opening a run has led into a function that is watched
         if _recorder is None:
             recording = Recording()
             inherited = os.environ.get(JOIN)

@@ -75,3 +75,15 @@ def test_many_changes_of_many_processes_are_all_there(tmp_path: Path, size: int,
     assert [json.loads(row["json"]) for row in found if row["name"] == "t"] == [
         str(v) for v in range(10) for _ in (0, 1)
     ]
+
+
+def test_a_step_that_is_no_number_or_too_large_is_null(tmp_path: Path) -> None:
+    written = Written(tmp_path / "runs")
+    shard = written.shard()
+    call = shard.call()
+    for step in (2**60, 10**400, "warmup", 1.5):
+        shard.step(call, step)
+        shard.change(call, "x", 1)
+    shard.close()
+    found = rows(export(written.open(), "parquet", tmp_path / "out.parquet"))
+    assert [row["step"] for row in found] == [float(2**60), None, None, 1.5]

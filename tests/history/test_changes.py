@@ -139,3 +139,27 @@ def test_many_names_asked_for_one_after_the_other_have_their_own_rows(tmp_path: 
         expected = [value for value in range(200) if value % 11 == number for _ in range(processes)]
         assert run[f"n{number}"].values == expected
         assert run[f"n{number}"].steps == list(range(len(expected)))
+
+
+def test_no_change_is_made_before_it_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import clew.history.change as home
+
+    run = simple_run(tmp_path, {"x": list(range(5000))})
+    made: list[int] = []
+    monkeypatch.setattr(home, "Change", lambda block, index: made.append(index))
+    changes = run.changes()
+    assert len(changes[10:-10][5:]) == 4975
+    assert len(run["x"]) == 5000
+    assert made == []
+    changes[7]
+    assert made == [0]
+
+
+def test_many_changes_are_looked_at_block_by_block(tmp_path: Path) -> None:
+    values = [number if number % 3 else [number] for number in range(3000)]
+    changes = simple_run(tmp_path, {"x": values}).changes()
+    assert [change.value for change in changes] == values
+    assert [change.step for change in changes] == list(range(3000))
+    assert {change.name for change in changes} == {"x"}
+    assert {(change.line, change.function) for change in changes} == {(10, "train")}
+    assert [change.time for change in changes] == sorted(change.time for change in changes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import pytest
 from rich.console import Console, RenderableType
 
 from clew.show.overview import name_line
@@ -72,3 +73,12 @@ def test_runs_and_functions_have_a_line_each(tmp_path: Path) -> None:
     shown = text_of(functions_table(run.functions()))
     assert "train" in shown
     assert "mod.py:1" in shown
+
+
+@pytest.mark.parametrize("odd", [None, 1, "text", [1], {"commit": 5}])
+def test_a_page_of_metadata_with_odd_values_is_shown(tmp_path: Path, odd: object) -> None:
+    keys = ("argv", "git", "tags", "started", "host", "ended_ns", "error", "python", "pid")
+    run = simple_run(tmp_path, {"x": [1]}, **dict.fromkeys(keys, odd))
+    assert "finished" in text_of(run_head(run))
+    assert "finished" in text_of(runs_table([run]))
+    assert run._repr_html_()

@@ -117,3 +117,14 @@ def test_a_table_in_a_container_is_watched() -> None:
     assert found.unchanged(value)
     value["df"].loc[10, "a"] = 9
     assert not found.unchanged(value)
+
+
+def test_a_subclass_of_a_table_is_left_alone() -> None:
+    class Mine(pd.DataFrame):
+        @property
+        def shape(self) -> Any:
+            raise AssertionError("user code ran")
+
+    value = Mine({"a": [1]})
+    found = capture(value)
+    assert found.value.kept is Kept.OPAQUE and found.unchanged(value)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew.export.files import blocks, chosen, total, whole_file
 from clew.export.json import text
+from clew.records import DELETED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from clew.export import Progress
     from clew.history.run import Run
 
+_AS_THEY_ARE = frozenset([int, bool, str, float])
 COLUMNS = ["name", "step", "time", "function", "line", "rank", "call", "value"]
 
 
@@ -37,12 +39,8 @@ def write(run: Run, target: Path, *, names: list[str] | None, progress: Progress
 
 def cell(value: Any) -> Any:
     """What stands in a cell: exact for numbers."""
-    from clew.records import DELETED
-
-    if type(value) in (int, bool, str):
-        return value
-    if type(value) is float:
-        return repr(value)
+    if type(value) in _AS_THEY_ARE:
+        return value  # of a float the csv module writes the repr
     if value is None:
         return "None"
     return "" if value is DELETED else text(value)

@@ -30,7 +30,7 @@ def write(run: Run, target: Path, *, names: list[str] | None, progress: Progress
             file.write((",\n" if place else "\n") + text(name) + ": [")
             for number, block in enumerate(blocks(run, name)):
                 file.write(",\n" if number else "\n")
-                file.write(",\n".join(map(text, changes(run, block))))
+                file.write(",\n".join(map(_encode, changes(run, block))))
                 done += len(block.rows)
                 progress(done, count)
             file.write("]")
@@ -48,13 +48,17 @@ def write(run: Run, target: Path, *, names: list[str] | None, progress: Progress
 
 def text(item: Any) -> str:
     """One piece of JSON, strict and in ASCII: a recorded text may hold anything."""
-    return json.dumps(plain(item), allow_nan=False)
+    return _encode(plain(item))
+
+
+_encode = json.JSONEncoder(allow_nan=False).encode
 
 
 def changes(run: Run, block: Block) -> Iterable[dict[str, Any]]:
-    """The changes of a block as dictionaries."""
-    values = run.view.table.values(block.rows)
-    columns = zip(block.steps, block.times.tolist(), block.lines, block.functions, block.ranks, values, strict=True)
+    """The changes of a block as dictionaries of plain data."""
+    values = map(plain, run.view.table.values(block.rows))
+    steps = map(plain, block.steps)
+    columns = zip(steps, block.times.tolist(), block.lines, block.functions, block.ranks, values, strict=True)
     for step, time, line, function, rank, value in columns:
         yield {"step": step, "time": time, "line": line, "function": function, "rank": rank, "value": value}
 

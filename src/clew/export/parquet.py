@@ -41,6 +41,7 @@ SCHEMA = pa.schema(
         ("array", pa.binary()),
     ]
 )
+_KINDS = pa.array([kind.name.lower() for kind in Kind], pa.string())
 ROWS = 200_000
 ROWS_OF_ARRAYS = 1_000
 
@@ -72,18 +73,26 @@ def _table(run: Run, block: Block, schema: pa.Schema) -> pa.Table:
     cells = _cells(table.values(block.rows[others]), others, len(block.rows))
     columns = {
         "name": _repeated(block.name, len(block.rows)),
-        "step": [float(step) if isinstance(step, (int, float)) else None for step in block.steps],
+        "step": list(map(_step, block.steps)),
         "time": block.times,
         "function": block.functions,
         "line": block.lines,
         "rank": block.ranks,
         "call": block.calls,
-        "kind": [Kind(kind).name.lower() for kind in kinds.tolist()],
+        "kind": pa.DictionaryArray.from_arrays(pa.array(kinds.astype(np.int32)), _KINDS),
         "number": pa.array(numbers, mask=~plain),
         **cells,
     }
     arrays = [_array(columns[field.name], field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _step(step: Any) -> float | None:
+    """A step as a number; null if it is none, or too large to be one here."""
+    try:
+        return float(step) if type(step) in (int, float) else None
+    except OverflowError:
+        return None
 
 
 def _array(column: Any, type: pa.DataType) -> pa.Array:

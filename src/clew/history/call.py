@@ -140,10 +140,7 @@ class Call:
     @property
     def data(self) -> dict[str, list[Any]]:
         """name → the values it had in this call, in order."""
-        out: dict[str, list[Any]] = {}
-        for change in self.changes:
-            out.setdefault(change.name, []).append(change.value)
-        return out
+        return self._view.table.by_name(self.changes.rows)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Call):

@@ -171,12 +171,17 @@ class Table:
             return rows
         return rows[np.argsort(times, kind="stable")]
 
-    def name_at(self, row: int) -> str:
-        return self.site_at(row).name
+    def names_of(self, rows: Rows) -> list[str]:
+        """The name of each row."""
+        return self._per_site(rows, lambda shard, site: site.name, "?", object)
 
-    def site_at(self, row: int) -> Site:
-        shard, local = self.place(row)
-        return self.shards[shard].sites[int(self.column(shard, "site")[local])]
+    def by_name(self, rows: Rows) -> dict[str, list[Any]]:
+        """name → its values among these rows; names in the order they come, values too."""
+        numbers = self.names_at(rows)
+        known = list(self._known)
+        found, first = np.unique(numbers, return_index=True)
+        ordered = found[np.argsort(first)].tolist()
+        return {known[number]: self.values(rows[numbers == number]) for number in ordered}
 
     def place(self, row: int) -> tuple[int, int]:
         """(shard, row within it)."""
@@ -253,8 +258,8 @@ class Table:
 
     # ---- values
 
-    def values(self, rows: Rows) -> list[Any]:
-        """What the names held, read back."""
+    def values(self, rows: Rows, unread: Any = None) -> list[Any]:
+        """What the names held, read back; those of the value table left as `unread` if that is given."""
         kinds = self.gather("kind", rows)
         numbers = self.gather("number", rows)
         if len(rows) and bool(np.all(kinds == Kind.FLOAT)):
@@ -267,7 +272,8 @@ class Table:
         out[kinds == Kind.DELETED] = DELETED
         result: list[Any] = out.tolist()
         pointing = np.flatnonzero(kinds == Kind.VALUE)
-        for place, value in zip(pointing.tolist(), self._read_back(rows[pointing]), strict=True):
+        back = self._read_back(rows[pointing]) if unread is None else [unread] * len(pointing)
+        for place, value in zip(pointing.tolist(), back, strict=True):
             result[place] = value
         return result
 

@@ -7,7 +7,7 @@ Both drop what is no change: a name bound again to an equal value, judged exactl
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from clew.records import DELETED, Kind, Value
 from clew.store.flush import ChangeColumns
+from clew.store.format import NO_ID
 from clew.values import same_scalar
 
 from . import numbers
@@ -25,9 +26,21 @@ if TYPE_CHECKING:
 
 UNSET: Any = object()  # no value yet
 _EXACT_INT = 2**53
-_KIND_OF = {float: Kind.FLOAT, int: Kind.INT, bool: Kind.BOOL, type(None): Kind.NONE, type(DELETED): Kind.DELETED}
+_SHORT_TEXT = 4096
+# plain integers: looking at an enumeration's members is slow, and these are looked at for every row
+_VALUE, _INT = int(Kind.VALUE), int(Kind.INT)
+_NUMBERS = frozenset(map(int, (Kind.FLOAT, Kind.INT, Kind.BOOL)))
+_KIND_OF = {
+    float: int(Kind.FLOAT),
+    int: int(Kind.INT),
+    bool: int(Kind.BOOL),
+    type(None): int(Kind.NONE),
+    type(DELETED): int(Kind.DELETED),
+}
 _NUMBER_TYPES = frozenset([float, int, bool])
-_TYPE_OF = {Kind.FLOAT: float, Kind.INT: int, Kind.BOOL: bool, Kind.NONE: lambda number: None}
+_OBJECT_OF: dict[int, Callable[[float], Any]] = {
+    Kind.FLOAT: float, Kind.INT: int, Kind.BOOL: bool, Kind.NONE: lambda number: None,
+}  # fmt: skip
 _FEW_NAMES = 8  # up to this many names, looking for each one's rows is quicker than sorting
 _PACKED_FROM = 64  # below this many rows the plain loop is quicker
 
@@ -44,7 +57,7 @@ class Chunk:
         self.until = until  # the moment of taking: the rows lie between the call's last drain and this
         self.sites = sites
         self.values = values
-        self.packed: tuple[bytes, bytes] | None = None
+        self.packed: tuple[bytes, npt.NDArray[Any]] | None = None
         if len(sites) >= _PACKED_FROM and _is_number(values[0]) and _is_number(values[-1]) and _may_pack(call.plan):
             self._pack()
 
@@ -52,12 +65,12 @@ class Chunk:
         """The objects go at once, so that the program gets their memory back while it is still in the cache."""
         packed = numbers.pack(self.values)
         if packed is not None:
-            self.packed = packed, numbers.pack(self.sites) or b""
+            self.packed = packed, numbers.pack_sites(self.sites)
             self.sites = self.values = []
 
     def unpack(self) -> None:
         if self.packed is not None:
-            self.values, self.sites = map(numbers.unpack, self.packed)
+            self.values, self.sites = numbers.unpack(self.packed[0]), self.packed[1].tolist()
 
     def times(self, count: int) -> Ints:
         start = self.call.drained_at
@@ -87,20 +100,23 @@ def take(call: LiveCall, now: int) -> Chunk | None:
 class Rows:
     """The rows of a flush, gathered chunk by chunk."""
 
-    def __init__(self) -> None:
+    def __init__(self, value_ids: Iterator[int]) -> None:
         self.blocks: list[tuple[Any, ...]] = []  # columns: call, site, time, kind, number, value id
         self.values: list[tuple[int, Any, Plan, int]] = []  # id, Value or scalar without a column, plan, index
+        self.texts: list[str] = []  # short ones, beside `values`
+        self.text_ids: list[int] = []
         self.sites: set[int] = set()
         self.count = 0
+        self._value_ids = value_ids
 
-    def add(self, chunk: Chunk, next_value_id: Iterator[int]) -> None:
+    def add(self, chunk: Chunk) -> None:
         call = chunk.call
         if call.last is None:
             call.last = [UNSET] * call.plan.width
         block = _number_lane(chunk)
         if block is None:
             chunk.unpack()
-            block = self._plain_lane(chunk, next_value_id)
+            block = self._plain_lane(chunk)
         call.drained_at = chunk.until
         self._keep(block)
 
@@ -112,41 +128,52 @@ class Rows:
             self.blocks.append(block)
             self.count += len(sites)
 
-    def _plain_lane(self, chunk: Chunk, next_value_id: Iterator[int]) -> tuple[Any, ...]:
+    def _plain_lane(self, chunk: Chunk) -> tuple[Any, ...]:
         call, plan = chunk.call, chunk.call.plan
-        last = call.last
-        assert last is not None
-        rows: list[tuple[int, int, int, float, int]] = []
-        times = chunk.times(len(chunk.sites)).tolist()
-        for value, site, time in zip(chunk.values, chunk.sites, times, strict=True):
-            index = (site - plan.base) % plan.width
-            if plan.dedupe and _same(last[index], value):
-                continue
-            last[index] = value
-            if plan.ignored[(site - plan.base) // plan.width]:
-                continue
-            row = (site, time, *self._cell(value, plan, index, next_value_id))
-            thinning = plan.watched[index].thinning
-            if thinning is None or _passes(call, index, thinning, row):
-                rows.append(row)
-        return _block(call.id, rows)
-
-    def _cell(self, value: Any, plan: Plan, index: int, next_value_id: Iterator[int]) -> tuple[int, float, int]:
-        kind = _KIND_OF.get(type(value), Kind.VALUE)
-        if kind is Kind.INT and not -_EXACT_INT <= value <= _EXACT_INT:
-            kind = Kind.VALUE
-        if kind is not Kind.VALUE:
-            return kind, float(value) if type(value) in _NUMBER_TYPES else 0.0, -1
-        number = next(next_value_id)
-        self.values.append((number, value, plan, index))
-        return kind, 0.0, number
+        sites = np.array(chunk.sites, np.int32)
+        times = chunk.times(len(sites))
+        rows = _changed_rows(call, chunk.values, ((sites - plan.base) % plan.width).tolist())
+        if True in plan.ignored:
+            rows = rows[~np.array(plan.ignored)[(sites[rows] - plan.base) // plan.width]]
+        if any(watched.thinning is not None for watched in plan.watched):
+            rows = _thinned(call, rows, sites, times, chunk.values)
+        return self._block(call, sites[rows], times[rows], [chunk.values[row] for row in rows.tolist()])
 
     def release_held(self, call: LiveCall) -> None:
         """The call is over: write the last n changes of the names that wanted only those."""
         if call.held:
-            rows = sorted((row for queue in call.held.values() for row in queue), key=lambda row: row[1])
-            self._keep(_block(call.id, rows))
+            held = sorted((row for queue in call.held.values() for row in queue), key=lambda row: row[1])
+            sites, times, values = zip(*held, strict=True)
+            self._keep(self._block(call, np.array(sites, np.int32), np.array(times, np.int64), values))
             call.held = None
+
+    def _block(self, call: LiveCall, sites: Any, times: Ints, values: Sequence[Any]) -> tuple[Any, ...]:
+        """The columns of these changes; what has no place in a number goes to the values or texts."""
+        plan, next_id = call.plan, self._value_ids.__next__
+        kinds, cells, ids = bytearray(), [], []
+        for site, value in zip(sites.tolist(), values, strict=True):
+            kind = _KIND_OF.get(type(value), _VALUE)
+            number, id = 0.0, NO_ID
+            if kind in _NUMBERS and (kind != _INT or -_EXACT_INT <= value <= _EXACT_INT):
+                number = float(value)
+            elif kind in (_VALUE, _INT):
+                kind, id = _VALUE, next_id()
+                if type(value) is str and len(value) < _SHORT_TEXT and value.isascii():
+                    self.texts.append(value)
+                    self.text_ids.append(id)
+                else:
+                    self.values.append((id, value, plan, (site - plan.base) % plan.width))
+            kinds.append(kind)
+            cells.append(number)
+            ids.append(id)
+        return (
+            np.full(len(ids), call.id, np.int64),
+            sites,
+            times,
+            np.frombuffer(kinds, np.uint8),
+            np.array(cells, np.float64),
+            np.array(ids, np.int64),
+        )
 
     def columns(self) -> ChangeColumns | None:
         """All rows as one set of columns; None if there is none."""
@@ -157,30 +184,47 @@ class Rows:
         return ChangeColumns(*(np.concatenate([block[i] for block in self.blocks]) for i in range(6)))
 
 
+def _changed_rows(call: LiveCall, values: list[Any], names: list[int]) -> Ints:
+    """Which rows differ from the row before of the same name."""
+    last, dedupe = call.last, call.plan.dedupe
+    assert last is not None
+    rows = []
+    for row, (value, name) in enumerate(zip(values, names, strict=True)):
+        if dedupe and _same(last[name], value):
+            continue
+        last[name] = value
+        rows.append(row)
+    return np.array(rows, np.int64)
+
+
 def _same(before: Any, now: Any) -> bool:
     """Exactly equal, for what can stand in a log."""
-    if type(before) is not type(now):
+    if before is now:
+        return True
+    kind = type(now)
+    if type(before) is not kind:
         return False
-    if type(now) is Value:
-        return bool(before.digest) and before.digest == now.digest
-    return before is now or same_scalar(before, now)
+    if kind is Value:
+        return bool(before.digest) and bool(before.digest == now.digest)
+    if kind is int or kind is str or (kind is float and now):  # of zeros there are two
+        return bool(before == now) or (now != now and before != before)
+    return same_scalar(before, now)
 
 
-def _block(call_id: int, rows: list[tuple[int, int, int, float, int]]) -> tuple[Any, ...]:
-    count = len(rows)
-    sites, times, kinds, numbers, ids = zip(*rows, strict=True) if rows else ((), (), (), (), ())
-    return (
-        np.full(count, call_id, np.int64),
-        np.array(sites, np.int32),
-        np.array(times, np.int64),
-        np.array(kinds, np.uint8),
-        np.array(numbers, np.float64),
-        np.array(ids, np.int64),
-    )
+def _thinned(call: LiveCall, rows: Ints, sites: Any, times: Ints, values: list[Any]) -> Ints:
+    """The rows of those that are among the changes asked for; the last n wait in the call until it ends."""
+    plan = call.plan
+    passed = []
+    for row in rows.tolist():
+        site = int(sites[row])
+        index = (site - plan.base) % plan.width
+        thinning = plan.watched[index].thinning
+        if thinning is None or _passes(call, index, thinning, (site, int(times[row]), values[row])):
+            passed.append(row)
+    return np.array(passed, np.int64)
 
 
-def _passes(call: LiveCall, index: int, thinning: Thinning, row: tuple[Any, ...]) -> bool:
-    """Whether a change is among those asked for; the last n wait in the call until it ends."""
+def _passes(call: LiveCall, index: int, thinning: Thinning, change: tuple[int, int, Any]) -> bool:
     counts = call.kept_counts = call.kept_counts or {}
     number = counts.get(index, 0)
     counts[index] = number + 1
@@ -191,7 +235,7 @@ def _passes(call: LiveCall, index: int, thinning: Thinning, row: tuple[Any, ...]
         return True
     if thinning.last is not None:
         held = call.held = call.held or {}
-        held.setdefault(index, deque(maxlen=thinning.last)).append(row)
+        held.setdefault(index, deque(maxlen=thinning.last)).append(change)
         return False
     return thinning.first is None
 
@@ -204,7 +248,7 @@ def _number_lane(chunk: Chunk) -> tuple[Any, ...] | None:
     if chunk.packed is None:
         return None
     call, plan = chunk.call, chunk.call.plan
-    sites = numbers.sites_of(chunk.packed[1])
+    sites = chunk.packed[1].astype(np.int32)
     converted = numbers.columns_of(chunk.packed[0], sites)
     if converted is None:
         return None
@@ -216,33 +260,40 @@ def _number_lane(chunk: Chunk) -> tuple[Any, ...] | None:
     if not keep.all():
         columns = tuple(column[keep] for column in columns)
     count = len(columns[0])
-    return (np.full(count, call.id, np.int64), *columns, np.full(count, -1, np.int64))
+    return (np.full(count, call.id, np.int64), *columns, np.full(count, NO_ID, np.int64))
 
 
 def _changed(call: LiveCall, sites: Any, kinds: Any, values: Any) -> npt.NDArray[np.bool_]:
     """Which rows differ from the row before of the same name, bit for bit, all NaN being one value."""
-    plan = call.plan
+    plan, last = call.plan, call.last
+    assert last is not None
     bits = values.view(np.int64)
     nan = np.isnan(values)
     if nan.any():
         bits = np.where(nan, np.float64("nan").view(np.int64), bits)
     keep = np.empty(len(sites), np.bool_)
-    for index, rows in _rows_by_name((sites - plan.base) % plan.width, plan.width):
-        own, own_kinds = bits[rows], kinds[rows]
+    one_kind = bool((kinds == kinds[0]).all())
+    for index, rows in _rows_by_name(sites, plan):
+        own = bits[rows]
         differs = np.empty(len(own), np.bool_)
         np.not_equal(own[1:], own[:-1], out=differs[1:])
-        differs[1:] |= own_kinds[1:] != own_kinds[:-1]
-        differs[0] = not _same(call.last[index], _object(own_kinds[0], values[rows][0]))  # type: ignore[index]
-        call.last[index] = _object(own_kinds[-1], values[rows][-1])  # type: ignore[index]
+        if not one_kind:
+            differs[1:] |= kinds[rows[1:]] != kinds[rows[:-1]]
+        first, final = rows[0], rows[-1]
+        differs[0] = not _same(last[index], _object(kinds[first], values[first]))
+        last[index] = _object(kinds[final], values[final])
         keep[rows] = differs
     return keep
 
 
-def _rows_by_name(index: Any, width: int) -> Iterator[tuple[int, Any]]:
+def _rows_by_name(sites: Any, plan: Plan) -> Iterator[tuple[int, Ints]]:
     """For each name that has rows: which they are, in order."""
+    width = plan.width
     if width == 1:
-        yield 0, slice(None)
-    elif width <= _FEW_NAMES:
+        yield 0, np.arange(len(sites))
+        return
+    index = (sites - plan.base) % width
+    if width <= _FEW_NAMES:
         for name in range(width):
             rows = np.flatnonzero(index == name)
             if len(rows):
@@ -257,4 +308,4 @@ def _rows_by_name(index: Any, width: int) -> Iterator[tuple[int, Any]]:
 
 def _object(kind: int, number: float) -> Any:
     """The object a cell of the number lane was."""
-    return _TYPE_OF[kind](number)
+    return _OBJECT_OF[int(kind)](number)

@@ -20,33 +20,77 @@ if TYPE_CHECKING:
     from clew.recorder.plan import Plan
     from clew.recorder.recorder import Recorder
 
-current_call: ContextVar[LiveCall | None] = ContextVar("clew_current_call", default=None)
 _call_numbers = itertools.count(1)
 _get_ident = threading.get_ident
+
+
+class Place:
+    """Where in the tree of calls the code of one context is: the call that others begun there belong to.
+
+    Calls that run through without a pause only write `call`. A context variable for each of them would be slower, and
+    not safe: on 3.11 a garbage collection inside `ContextVar.set` may run a finaliser, and a second `set` of that
+    context frees what the first is reading.
+    """
+
+    __slots__ = ("call", "outer", "thread")
+
+    def __init__(self, call: LiveCall | None, thread: int, outer: Place | None = None) -> None:
+        self.call = call
+        self.thread = thread
+        self.outer = outer  # what to go back to: only of calls that pause (coroutines, blocks)
+
+
+_here: ContextVar[Place | None] = ContextVar("clew_here", default=None)
+
+
+def _place(thread: int) -> Place:
+    """The place of this context; its own one in each thread, also where a context was copied into a thread."""
+    here = _here.get()
+    if here is None or here.thread != thread:
+        here = Place(here.call if here is not None else None, thread)
+        _here.set(here)
+    return here
 
 
 class LiveCall:
     """One call being recorded: its log, and the captures of the mutable values its names hold."""
 
-    __slots__ = ("args", "drained_at", "ended", "error", "held", "id", "kept_counts", "last", "log", "parent", "plan",
-                 "recorder", "result", "started", "thread", "tracked")  # fmt: skip
+    __slots__ = ("args", "drained_at", "ended", "error", "held", "id", "kept_counts", "last", "log", "parent", "place",
+                 "plan", "recorder", "result", "started", "thread", "tracked")  # fmt: skip
 
     def __init__(self, plan: Plan, recorder: Recorder, args: Any) -> None:
         self.plan = plan
         self.recorder = recorder
         self.id = next(_call_numbers)
-        self.parent = current_call.get()
+        self.thread = thread = _get_ident()
+        here = _here.get()
+        if here is None or here.thread != thread:
+            here = _place(thread)
+        self.parent = here.call
+        self.place: Place | None = here  # None: never anybody's parent
         self.log: list[Any] = []
         self.tracked: dict[int, tuple[Any, Capture]] = {}  # by index of the name: the object and what it was
         self.args = args
         self.result: Any = None
         self.error: str | None = None
         self.ended = 0
-        self.thread = _get_ident()
         self.started = self.drained_at = time_ns()
         self.last: list[Any] | None = None  # by index: the last value drained; the drain's own
         self.kept_counts: dict[int, int] | None = None  # thinning; the drain's own
         self.held: dict[int, Any] | None = None  # thinning; the drain's own
+
+    def stand(self) -> None:
+        """Be the parent of the calls begun from here on, through pauses: other tasks do not see it."""
+        self.place = Place(self, self.thread, _place(self.thread))
+        _here.set(self.place)
+
+    def stand_down(self) -> None:
+        """Give the place back to the call around this one."""
+        place = self.place
+        if place is not None:
+            place.call = self.parent
+            if place.outer is not None and _here.get() is place:
+                _here.set(place.outer)
 
     def note(self, index: int, value: Any, site: int) -> tuple[type | None, Any]:
         """A value whose type is not the one expected. Gives the type to expect next, and what to do after statements.
@@ -87,10 +131,29 @@ class LiveCall:
         self.log.append(site)
         return self.check if self.tracked else None
 
+    def until_left(self, index: int, site: int) -> _UntilLeft:
+        """For `except ... as name`: the name is gone when this is left."""
+        return _UntilLeft(self, index, site)
+
     def lost(self, index: int, site: int) -> Any:
         """An expression cannot be evaluated just now: silence, not a change."""
         self.tracked.pop(index, None)
         return self.check if self.tracked else None
+
+
+class _UntilLeft:
+    __slots__ = ("_call", "_index", "_site")
+
+    def __init__(self, call: LiveCall, index: int, site: int) -> None:
+        self._call = call
+        self._index = index
+        self._site = site
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        self._call.gone(self._index, self._site)
 
 
 def scalar_or_type(value: Any) -> Any:
@@ -106,4 +169,4 @@ def _type_name(kind: type) -> str:
     return name if module == "builtins" or not isinstance(module, str) else f"{module}.{name}"
 
 
-__all__ = ["AUTO", "LiveCall", "current_call", "scalar_or_type"]
+__all__ = ["AUTO", "LiveCall", "Place", "scalar_or_type"]

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from .columns import Chunk, Rows
 
-_SHORT_TEXT = 4096
 INTERVAL = 0.2  # seconds between flushes: what `kill -9` can cost at most is this and the writing itself
 HURRY = 0.02  # seconds between looks while logs grow fast, so that their memory is used again while in the cache
 _BATCH = 100_000  # changes from which on a batch is full: more at once only means memory that is not in the cache
@@ -101,7 +100,7 @@ class Recorder:
 
     def _run(self) -> None:
         wake, thread = self._wake, self._thread
-        pause = due = INTERVAL
+        pause, due = min(HURRY, INTERVAL), INTERVAL
         while not wake.wait(pause):
             if self._thread is not thread:
                 return
@@ -190,15 +189,15 @@ class Recorder:
         from .columns import Rows, take
 
         now = time.time_ns()
-        flush, rows = Flush(now), Rows()
+        flush, rows = Flush(now), Rows(self._value_ids)
         flush.starts = [self._start_row(call, flush) for call in begun]
         chunks, self._chunks = self._chunks, []
         chunks += filter(None, [take(call, now) for call in self._open.values()])
         for chunk in chunks:
-            rows.add(chunk, self._value_ids)
+            rows.add(chunk)
             if rows.count > _BATCH:
                 self._send(rows, flush)
-                flush, rows = Flush(now), Rows()
+                flush, rows = Flush(now), Rows(self._value_ids)
         for call in ended:
             rows.release_held(call)
         flush.ends = [self._end_row(call, flush) for call in ended]
@@ -275,17 +274,12 @@ class Recorder:
         self._sites |= sites
 
     def _add_values(self, rows: Rows, flush: Flush) -> None:
-        text_ids = []
         for number, value, plan, index in rows.values:
-            if type(value) is str and len(value) < _SHORT_TEXT and value.isascii():
-                text_ids.append(number)
-                flush.texts.append(value)
-            else:
-                flush.values.append((number, self._within_ring(number, _as_value(value), plan, index)))
-        if text_ids:
+            flush.values.append((number, self._within_ring(number, _as_value(value), plan, index)))
+        if rows.texts:
             import numpy as np
 
-            flush.text_ids = np.array(text_ids, np.int64)
+            flush.texts, flush.text_ids = rows.texts, np.array(rows.text_ids, np.int64)
 
     def _within_ring(self, number: int, value: Value, plan: Plan, index: int) -> Value:
         """Under keep="last N" a value is written as a summary now, and in full at the end if it is among the last."""

@@ -75,18 +75,23 @@ def facts(run: Run) -> dict[str, str]:
     from clew.show.text import duration
 
     meta = run.meta
-    git = meta.get("git") or {}
+    git, tags = (meta[key] if isinstance(meta.get(key), dict) else {} for key in ("git", "tags"))
     commit = str(git.get("commit") or "")[:10]
-    tags = meta.get("tags") or {}
     told = {
         "status": run.status + (f": {meta['error']}" if meta.get("error") else ""),
         "started": str(meta.get("started") or ""),
         "duration": duration(run.duration) if run.duration is not None else "",
-        "command": " ".join(map(str, meta.get("argv") or [])),
+        "command": command(run),
         "git": " ".join(filter(None, [commit, str(git.get("branch") or ""), "(dirty)" if git.get("dirty") else ""])),
         "python": str(meta.get("python") or ""),
         "host": " ".join(filter(None, [str(meta.get("host") or ""), str(meta.get("platform") or "")])),
-        "tags": ", ".join(f"{key}={value}" for key, value in tags.items()) if isinstance(tags, dict) else "",
+        "tags": ", ".join(f"{key}={value}" for key, value in tags.items()),
         "folder": str(run.path),
     }
     return {key: text for key, text in told.items() if text}
+
+
+def command(run: Run) -> str:
+    """What was typed to start it."""
+    words = run.meta.get("argv")
+    return " ".join(map(str, words)) if isinstance(words, list) else ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from clew.show.overview import NameLine, facts
+from clew.show.overview import NameLine, command, facts
 from clew.show.sparkline import blocks
 from clew.show.text import brief, duration, printable, shorten
 
@@ -97,10 +97,9 @@ def runs_table(runs: Iterable[Run]) -> Table:
     table = _table("run", "status", "started", "duration", "command", right=["duration"])
     for run in runs:
         started = str(run.meta.get("started") or "")[:19].replace("T", " ")
-        command = " ".join(map(str, run.meta.get("argv") or []))
         folder = Text(printable("/".join(run.path.parts[-2:])), style="cyan")
         took = duration(run.duration) if run.duration is not None else ""
-        _row(table, folder, status_text(run.status), started, took, shorten(printable(command), 60))
+        _row(table, folder, status_text(run.status), started, took, shorten(printable(command(run)), 60))
     return table
 
 

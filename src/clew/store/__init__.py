@@ -1,12 +1,14 @@
 """How a run is kept on disk, and read again.
 
-    folder   run folders: where they are made, their names, run.json
-    flush    what the recorder hands over: everything since the last time
-    writer   ShardWriter: one process' records, one batch a flush
-    blobs    array bytes, beside the records
-    reader   RunReader: a run folder with its shards, also while it is being written
-    shard    ShardReader: one shard, with its columns and values
-    format   the format's own page: layout, version, history
+    folder      run folders: where they are made, what they are called, run.json
+    format      the format's own page: layout, schema, version, history
+    flush       what the recorder hands over: everything since the last time
+    writer      ShardWriter: one process' records, one batch a flush
+      encode, arrays, blobs     a flush as Arrow columns, and the bytes of arrays beside them
+      framing                   sealing a message with its checksum, finding the whole ones again
+    reader      RunReader: a run folder, also while it is being written
+      shard                     ShardReader: one shard, with its columns and values
+      stream, columns, valuetable, files
 
-`folder` and `format` import no library; the other modules need numpy, pyarrow and xxhash and are imported on use.
+`folder` and `format` import no library; the others need numpy, pyarrow and xxhash, and are imported on use.
 """

@@ -14,12 +14,12 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_DTYPES: Final[dict[pa.DataType, Any]] = {
-    pa.uint8(): np.uint8,
-    pa.int32(): np.int32,
-    pa.int64(): np.int64,
-    pa.uint64(): np.uint64,
-    pa.float64(): np.float64,
+_DTYPES: Final[dict[int, np.dtype[Any]]] = {  # by the type's number: an Arrow type itself is slow to hash
+    pa.uint8().id: np.dtype(np.uint8),
+    pa.int32().id: np.dtype(np.int32),
+    pa.int64().id: np.dtype(np.int64),
+    pa.uint64().id: np.dtype(np.uint64),
+    pa.float64().id: np.dtype(np.float64),
 }
 _TEXTS: Final = (pa.string(), pa.large_string())
 _LONG: Final = (pa.large_string(), pa.large_binary())
@@ -34,9 +34,9 @@ def make(items: Sequence[Any] | pa.Array, type: pa.DataType) -> pa.Array:
     if missing == len(items):
         return pa.nulls(len(items), type)
     valid = _bitmap(items) if missing else None
-    if type in _DTYPES:
+    if type.id in _DTYPES:
         given = [0 if item is None else item for item in items] if missing else items
-        return numbers(np.array(given, _DTYPES[type]), type, valid)
+        return numbers(np.array(given, _DTYPES[type.id]), type, valid)
     if pa.types.is_list(type):
         return _lists(items, type, valid)
     there = [item for item in items if item is not None] if missing else items
@@ -46,13 +46,13 @@ def make(items: Sequence[Any] | pa.Array, type: pa.DataType) -> pa.Array:
 
 def numbers(array: Any, type: pa.DataType, valid: pa.Buffer | None = None) -> pa.Array:
     """A numpy array as an Arrow array of `type`, without a copy where it has that type already."""
-    array = np.ascontiguousarray(array, _DTYPES[type])
+    array = np.ascontiguousarray(array, _DTYPES[type.id])
     return pa.Array.from_buffers(type, len(array), [valid, pa.py_buffer(array)])
 
 
 def view(array: pa.Array) -> Any:
     """The numbers of an Arrow array, in the same memory; anything at all where it is null. Not to be written to."""
-    dtype = np.dtype(_DTYPES[array.type])
+    dtype = _DTYPES[array.type.id]
     if not len(array):
         return np.empty(0, dtype)
     return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)

@@ -37,6 +37,12 @@ class StructPiece:
     def __len__(self) -> int:
         return len(self._struct)
 
+    def look_up(self, names: Iterable[str]) -> Self:
+        """Make these columns ready now, so that the first question is answered as fast as the others."""
+        for name in names:
+            self.column(name)
+        return self
+
     def column(self, name: str) -> Array:
         found = self._columns.get(name)
         if found is None:
@@ -57,7 +63,7 @@ class PickedPiece:
         return len(self._rows)
 
     def column(self, name: str) -> Array:
-        return self._piece.column(name)[self._rows]
+        return self._piece.column(name).take(self._rows)
 
 
 def to_numpy(array: pa.Array) -> Array:
@@ -149,6 +155,9 @@ def _among(column: Array, wanted: Array) -> Array:
     for one in wanted.tolist():
         mask |= column == one
     return mask
+
+
+CHANGE_FIELDS: Final = ("call", "site", "time", "kind", "number", "value")
 
 
 class Starts(Columns):

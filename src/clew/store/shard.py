@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 
 from clew.records import Function, Note, Site, Value
-from clew.store.columns import Array, Changes, Columns, Ends, Starts, StructPiece
+from clew.store.columns import CHANGE_FIELDS, Array, Changes, Columns, Ends, Starts, StructPiece
 from clew.store.files import size_of
 from clew.store.folder import host_slug
 from clew.store.format import BLOBS_NAME, RECORDS_NAME
@@ -134,7 +134,8 @@ class ShardReader:
         self.notes.extend(Note(**row) for row in _dicts(batch, "notes", Note))
         for kind, name in _TABLES.items():
             if name in batch.tables:
-                self._pieces[kind].append(StructPiece(batch.tables[name]))
+                piece = StructPiece(batch.tables[name])
+                self._pieces[kind].append(piece.look_up(CHANGE_FIELDS) if kind is Changes else piece)
         if "values" in batch.tables:
             self._values.add(batch.tables["values"])
 

@@ -10,20 +10,10 @@ from clew.records import Kept, Summary, Value
 from clew.values import digest
 from clew.values.base import LEAF, Node, atom_of, look_of
 from clew.values.classes import type_name
-from clew.values.jsontext import (
-    INLINE_BYTES,
-    SCALAR_IDS,
-    all_json,
-    dumps,
-    has_text,
-    only_text,
-    plain,
-    try_text,
-    types_in,
-)
+from clew.values.flat import flat
+from clew.values.jsontext import INLINE_BYTES, SCALAR_IDS, dumps, plain
 from clew.values.keep import AUTO, Keep, settled
-from clew.values.python import same_dict, same_list, snapshot
-from clew.values.tree import Writer, is_short_text
+from clew.values.tree import tree_of_bytes, tree_of_text
 from clew.values.walk import Guard, Walk
 
 _SCALAR_TEXT = 4096  # texts up to here are kept whatever the policy
@@ -89,8 +79,11 @@ def capture(obj: object, keep: Keep = AUTO) -> Capture:
             return _scalar(obj)
         keep = settled(keep, obj)
         return _flat(obj, keep) or _captured(obj, keep)
+    except (RecursionError, MemoryError) as error:  # the program itself is at its limits
+        return _failed(obj, error)
     except Exception as error:
-        trouble.report("values:capture", f"a {type_name(type(obj))} could not be captured", cause=error, internal=True)
+        ours = not isinstance(error, RecursionError)  # near the end of the program's stack there is no room to look
+        trouble.report("values:capture", f"a {type_name(type(obj))} could not be captured", cause=error, internal=ours)
         return _failed(obj, error)
 
 
@@ -109,29 +102,12 @@ def _scalar(obj: Any) -> Capture:
 
 
 def _flat(obj: Any, keep: Keep) -> Capture | None:
-    """The short way for the most common containers: a list or a text-keyed dict of plain JSON scalars."""
-    cls = type(obj)
-    if (cls is not list and cls is not dict) or keep.mode == "summary" or len(obj) > keep.item_limit:
+    found = None if keep.mode == "summary" else flat(obj, keep.item_limit)
+    if found is None:
         return None
-    guard: Guard
-    items: Any
-    content: Any
-    if cls is list:
-        items = content = obj.copy()
-        guard = (same_list, obj, items)
-    else:
-        keys, items = snapshot(obj)
-        if not only_text(types_in(keys)):
-            return None
-        content = dict(zip(keys, items, strict=True))
-        guard = (same_dict, obj, (keys, items))
-    types = types_in(items)
-    text = try_text(content, types) if all_json(types) and len(items) <= digest.PIECE else None
-    if text is None or (cls is dict and '"$' in text) or (has_text(types) and not is_short_text(text, items)):
-        return None
-    name = cls.__name__
-    value = Value(name, text, [], Kept.FULL, "", Summary(length=len(items)), digest.of_flat(name, text))
-    return Capture(value, obj, [guard])
+    name, text = found.type, found.text
+    value = Value(name, text, [], Kept.FULL, "", Summary(length=len(found.content)), digest.of_flat(name, text))
+    return Capture(value, obj, [(found.check, obj, found.kept)])
 
 
 def _captured(obj: Any, keep: Keep) -> Capture:
@@ -152,8 +128,7 @@ def _of_atom(obj: Any, walk: Walk) -> Capture:
         return Capture(value, obj, [])
     value.summary.length = len(obj)
     if walk.lit:
-        writer = Writer(walk)
-        value.body = dumps(writer.text(obj) if isinstance(obj, str) else writer.long_bytes(obj))
+        value.body = dumps(tree_of_text(walk, obj) if isinstance(obj, str) else tree_of_bytes(walk, obj))
     else:
         value.kept, value.why = Kept.SUMMARY, "keep='summary'"
     if walk.lost:

@@ -6,6 +6,7 @@ those of `type` itself, called directly.
 
 from __future__ import annotations
 
+import struct
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Final
 
@@ -15,7 +16,11 @@ dict_of: Final[Any] = _OF_TYPE["__dict__"].__get__
 _name_of: Final[Any] = _OF_TYPE["__name__"].__get__
 _qualname_of: Final[Any] = _OF_TYPE["__qualname__"].__get__
 _flags_of: Final[Any] = _OF_TYPE["__flags__"].__get__
+_base_of: Final[Any] = _OF_TYPE["__base__"].__get__
+_basicsize_of: Final[Any] = _OF_TYPE["__basicsize__"].__get__
 _HEAP: Final = 1 << 9
+_IMMUTABLE: Final = 1 << 8
+_POINTER: Final = struct.calcsize("P")
 
 _UNSAID: Final = ("builtins", "__main__")  # modules people leave out when they name a type
 
@@ -40,8 +45,19 @@ def _static_module(cls: type) -> str:
 
 
 def is_python_class(cls: type) -> bool:
-    """True for a class made by a `class` statement (or by `type(...)`), which may hold code of a user."""
-    return bool(_flags_of(cls) & _HEAP) and "__module__" in dict_of(cls)
+    """True for a class made by a `class` statement: all its instances hold are its slots and their dict.
+
+    Types written in C can look the same but for two things: they may be marked immutable, and their instances are
+    larger than the base, the slots, the dict and the weak references account for.
+    """
+    flags = _flags_of(cls)
+    if not flags & _HEAP or flags & _IMMUTABLE:
+        return False
+    own = dict_of(cls)
+    shown = sum(type(x) is MemberDescriptorType for x in own.values())
+    shown += ("__dict__" in own) + ("__weakref__" in own)
+    base = _base_of(cls)
+    return base is None or _basicsize_of(cls) <= _basicsize_of(base) + shown * _POINTER
 
 
 def inherits(cls: type, base: type) -> bool:

@@ -308,7 +308,7 @@ def decode(value: Value) -> Any:
     except Exception as error:
         why = f"its record is damaged and cannot be read back ({type(error).__name__}: {error})"
         return NotKept(value.type, value.kept, why, value.summary)
-    if value.kept is Kept.FULL:
+    if value.kept == Kept.FULL:
         return found
     part = found.part if isinstance(found, NotKept) else found
     return NotKept(value.type, value.kept, value.why, value.summary, part)

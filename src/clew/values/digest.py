@@ -13,7 +13,7 @@ from typing import Any, Final
 from xxhash import xxh3_128, xxh3_128_digest
 
 from clew.values.base import BAG, LEAF, MAPPING, Node
-from clew.values.jsontext import all_json, dumps, only_text, try_text
+from clew.values.jsontext import all_json, dumps, is_encodable, only_text, try_text
 
 PIECE: Final = 1 << 17  # items turned into text at a time, so that ten million of them never stand in memory as text
 
@@ -128,5 +128,7 @@ def _mapped_text(node: Node, keys: list[Any], items: list[Any], token: Token) ->
     text = try_text(dict(zip(keys, items, strict=True)), node.types) if all_json(node.types) else None
     if text is not None:
         return text
+    if all(k.isascii() or is_encodable(k) for k in keys):
+        return dumps(dict(zip(keys, map(token, items), strict=True)))
     pairs = (f"{dumps(token(k))}:{dumps(token(x))}" for k, x in zip(keys, items, strict=True))
     return "{" + ",".join(pairs) + "}"

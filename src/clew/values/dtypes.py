@@ -34,10 +34,17 @@ def write_dtype(dtype: Any) -> Any:
             "itemsize": dtype.itemsize,
             "aligned": dtype.isalignedstruct,
             "record": dtype.type is np.record,
+            **_titles(fields),
         }
     if dtype.kind == "T" or (dtype.kind == "V" and dtype.type is not np.void):
         return {"named": dtype.name}
     return dtype.str
+
+
+def _titles(fields: list[Any]) -> dict[str, Any]:
+    """Second names of fields, which hardly anybody gives."""
+    titles = [field[2] if len(field) > 2 and type(field[2]) is str else None for field in fields]
+    return {"titles": titles} if any(title is not None for title in titles) else {}
 
 
 def read_dtype(given: Any) -> Any:
@@ -52,6 +59,7 @@ def read_dtype(given: Any) -> Any:
         "formats": [read_dtype(x) for x in given["formats"]],
         "offsets": given["offsets"],
         "itemsize": given["itemsize"],
+        **({"titles": given["titles"]} if "titles" in given else {}),
     }
     dtype: Any = np.dtype(layout, align=given["aligned"])  # type: ignore[call-overload]
     return np.dtype((np.record, dtype)) if given["record"] else dtype

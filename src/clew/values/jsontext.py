@@ -28,6 +28,7 @@ _JSON_IDS: Final = frozenset(map(id, (int, float, bool, type(None), str)))
 SCALAR_IDS: Final = frozenset(map(id, SCALARS))
 _INT_ID: Final = id(int)
 _STR_ID: Final = id(str)
+_FEW: Final = 16
 _ONLY_STR: Final = frozenset((_STR_ID,))
 
 
@@ -46,8 +47,8 @@ dumps: Final = _make_dumps()
 
 def types_in(items: Sequence[object]) -> frozenset[int] | set[int]:
     """The ids of the types of `items`; quick when there is only one, as there mostly is."""
-    if not items:
-        return frozenset()
+    if len(items) < _FEW:
+        return {*map(id, map(type, items))}
     first = type(items[0])
     if all(map(is_, map(type, items), repeat(first))):
         return frozenset((id(first),))
@@ -83,7 +84,7 @@ def _has_long_int(items: Any, types: frozenset[int] | set[int]) -> bool:
     if len(types) == 1:
         longest: int = max(max(items).bit_length(), min(items).bit_length())
         return longest > _PLAIN_INT_BITS
-    return any(x.bit_length() > _PLAIN_INT_BITS for x in items if type(x) is int)
+    return any(type(x) is int and x.bit_length() > _PLAIN_INT_BITS for x in items)
 
 
 def is_encodable(text: str) -> bool:

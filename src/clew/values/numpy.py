@@ -45,7 +45,7 @@ def _array_look(cls: type) -> Look:
         return look_array
     if cls is np.ma.MaskedArray:
         return _look_masked
-    if cls is np.matrix or cls is np.recarray or cls is np.char.chararray:
+    if cls is np.matrix or cls is np.recarray:
         return _look_named_class
     return objects.look_of_class(cls, "value", _base_view, np.ndarray)
 
@@ -180,7 +180,7 @@ def _same_objects(obj: Any, kept: tuple[Any, tuple[int, ...], list[Any]]) -> boo
 
 
 def _look_named_class(obj: Any, walk: Looking) -> Node:
-    """`matrix`, `recarray`, `chararray`: an array and the name of NumPy's own class for it."""
+    """`matrix` and `recarray`: an array and the name of NumPy's own class for it."""
     node = look_array(obj, walk)
     node.note = {**(node.note or {}), "class": type(obj).__name__}
     return node
@@ -270,7 +270,7 @@ def _read_array(tree: dict[str, Any], reader: Any) -> Any:
     kind = tree.get("class")
     if kind == "void":
         return array[()]
-    known = {"matrix": np.matrix, "recarray": np.recarray, "chararray": np.char.chararray}.get(kind or "")
+    known = {"matrix": np.matrix, "recarray": np.recarray}.get(kind or "")
     return array if known is None else array.view(known)
 
 

@@ -15,13 +15,16 @@ from clew.values.base import Handler, Looking, Node, optional
 from clew.values.classes import inherits, module_of
 from clew.values.codec import Reader
 from clew.values.jsontext import dumps
+from clew.values.python import opaque
 
 pd: Any = optional("pandas")  # without it, tables come back as Arrow tables
 
 
 def claim(cls: type) -> Handler | None:
-    if pd is None or module_of(cls).partition(".")[0] != "pandas":
+    if pd is None:
         return None
+    if module_of(cls).partition(".")[0] != "pandas":
+        return Handler(None, _look_subclass) if inherits(cls, pd.core.base.PandasObject) else None
     if cls is pd.DataFrame:
         return Handler(None, lambda obj, walk: _look(obj, walk, "frame"))
     if cls is pd.Series:
@@ -37,6 +40,10 @@ def claim(cls: type) -> Handler | None:
     if cls is type(pd.NA):
         return Handler(lambda x: {"$": "pandas.na", "is": ""}, None)
     return None
+
+
+def _look_subclass(obj: Any, walk: Looking) -> Node:
+    return opaque(obj, "a table of a class that is not pandas' own, whose code would run")
 
 
 def _zone(stamp: Any) -> str | None:

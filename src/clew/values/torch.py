@@ -26,6 +26,7 @@ from clew.values.python import opaque
 torch: Any = optional("torch")  # without it, tensors come back as NumPy arrays
 
 HASHED: Final = 256 << 10
+_TINY: Final = 64  # bytes that are sooner compared than hashed
 _modes: Final[Any] = None if torch is None else torch._C._len_torch_function_stack
 _PIECE: Final = 1 << 20  # bytes
 
@@ -104,9 +105,10 @@ def _look(obj: Any, walk: Looking, name: str) -> Node:
     node = Node(name, "torch", note=note)
     node.summary = Summary(shape, dtype, device)
     address: int | None = None  # of a dense tensor; -1 if its bytes must be gathered first
+    raw: bytes | None = None
     try:
         if obj.layout is torch.strided and not obj.is_quantized and not obj.is_meta:
-            address = _take_dense(obj, node, walk)
+            address, raw = _take_dense(obj, node, walk)
         else:
             _take_special(obj, node)
     except (RuntimeError, NotImplementedError) as error:  # functorch wrappers, storages given away, odd backends
@@ -114,7 +116,7 @@ def _look(obj: Any, walk: Looking, name: str) -> Node:
         node.content = b"%x" % id(obj)
     if node.kept is not Kept.FULL:
         node.aside = {"why": node.why, "summary": _written(node.summary)}
-    walk.watch(obj, TensorWatch(obj, node.content, address, node.summary.size or 0))
+    walk.watch(obj, TensorWatch(obj, node.content, address, node.summary.size or 0, raw))
     return node
 
 
@@ -123,8 +125,8 @@ def _dtype_name(dtype: Any) -> str:
     return str(dtype)[6:]
 
 
-def _take_dense(obj: Any, node: Node, walk: Looking) -> int:
-    """Bytes, or hash and statistics, of a dense tensor; gives its address, or -1."""
+def _take_dense(obj: Any, node: Node, walk: Looking) -> tuple[int, bytes | None]:
+    """Bytes, or hash and statistics, of a dense tensor; gives its address, or -1, and the bytes if they are kept."""
     assert node.summary is not None
     size = node.summary.size = obj.numel() * obj.element_size()
     if obj.is_cuda and torch.cuda.is_current_stream_capturing():
@@ -135,11 +137,11 @@ def _take_dense(obj: Any, node: Node, walk: Looking) -> int:
         raw = ctypes.string_at(address, size) if address > 0 else _gathered(obj, size)
         node.content = xxh3_128_digest(raw)
         node.aside = {"part": walk.add_part(raw)}
-        return address
+        return address, raw
     node.kept = Kept.SUMMARY
     pieces = _pieces_of(obj, size)
     node.content = _described(pieces, node) if walk.describing else _hashed(pieces)
-    return address
+    return address, None
 
 
 def _is_direct(obj: Any) -> bool:
@@ -276,14 +278,27 @@ def _quantisation(obj: Any) -> str:
 class TensorWatch:
     """Is it the same tensor, of the same version, at the same place, with the same bytes?"""
 
-    __slots__ = ("_buffer", "_content", "_dtype", "_gather", "_grad", "_place", "_ref", "_shape", "_stride", "_version")
+    __slots__ = (
+        "_buffer",
+        "_content",
+        "_dtype",
+        "_gather",
+        "_grad",
+        "_place",
+        "_raw",
+        "_ref",
+        "_shape",
+        "_stride",
+        "_version",
+    )
 
-    def __init__(self, obj: Any, content: bytes, address: int | None, size: int) -> None:
+    def __init__(self, obj: Any, content: bytes, address: int | None, size: int, raw: bytes | None) -> None:
         self._ref = weakref.ref(obj)
         self._shape, self._dtype, self._grad = obj.shape, obj.dtype, obj.requires_grad
         self._version = None if obj.is_inference() else obj._version
         self._content = content
         self._buffer: Any = None  # the tensor's own memory, looked at only while the tensor is alive and in its place
+        self._raw: bytes | None = None
         self._gather = False
         self._place: int | None = None
         self._stride: Any = None
@@ -294,6 +309,7 @@ class TensorWatch:
         if size and (self._version is None or (size <= HASHED and obj.is_cpu)):
             if address > 0:
                 self._buffer = _memory(address, size)
+                self._raw = raw if size <= _TINY else None
             else:
                 self._gather = True
 
@@ -319,6 +335,8 @@ class TensorWatch:
                 return version is not None
             if obj.data_ptr() != self._place or obj.stride() != self._stride:
                 return False
+            if self._raw is not None:
+                return bool(self._buffer.raw == self._raw)
             if self._buffer is not None:
                 return xxh3_128_digest(self._buffer) == self._content
             return not self._gather or _hashed(_pieces_of(obj, obj.numel() * obj.element_size())) == self._content

@@ -14,13 +14,14 @@ from typing import Any, Final
 from clew import trouble
 from clew.records import Kept
 from clew.values import digest
-from clew.values.base import Check, Node, atom_of, look_of
+from clew.values.base import MAPPING, SEQUENCE, Check, Node, atom_of, look_of
 from clew.values.classes import type_name
+from clew.values.flat import flat
 from clew.values.jsontext import types_in
 from clew.values.keep import Keep
 from clew.values.objects import MAX_OBJECTS
 from clew.values.python import opaque
-from clew.values.tree import MAX_NESTING, Writer
+from clew.values.tree import MAX_NESTING, tree_of
 
 EDGE: Final = 500  # items written from each end of a container that is not written whole
 _RETRIES: Final = 3
@@ -30,6 +31,11 @@ Guard = tuple[Check, Any, Any]
 
 class Walk:
     """One walk. Adapters see it as `base.Looking`."""
+
+    __slots__ = (
+        "_bytes_left", "_cyclic", "_distant", "_items_left", "_written", "describing", "guards", "keep", "lit", "lost",
+        "nodes", "objects", "parts", "root_watch",
+    )  # fmt: skip
 
     def __init__(self, keep: Keep, *, lit: bool = True) -> None:
         self.keep = keep
@@ -44,7 +50,6 @@ class Walk:
         self._items_left = keep.item_limit
         self._bytes_left = keep.array_limit
         self._written = 0
-        self._writer = Writer(self)
         self.lost = ""  # the first reason why something inside was not written
         self.root_watch: Callable[[Any], bool] | None = None
 
@@ -115,7 +120,29 @@ class Walk:
                 if atom_of(id(type(child))) is None and look_of(type(child)) is not None:
                     yield child, below and (index < node.edge or index >= last)
 
+    def _enter_flat(self, obj: Any, parent: Node) -> Node | None:
+        """A plain container of scalars, written whole: done at once."""
+        found = flat(obj, self._items_left)
+        if found is None:
+            return None
+        node = Node(found.type)
+        node.digest, node.tree = digest.of_flat(found.type, found.text), found.content
+        node.form = SEQUENCE if found.type == "list" else MAPPING
+        node.items, node.keys = (found.content, None) if found.type == "list" else (found.kept[1], found.kept[0])
+        node.types, node.key_types = types_in(node.items), types_in(node.keys or ())
+        node.lit, node.parent, node.depth, node.number = True, parent, parent.depth + 1, self._written
+        self.guards.append((found.check, obj, found.kept))
+        self.nodes[id(obj)] = node
+        node.order = len(self.nodes)
+        self._written += 1
+        self._items_left -= len(found.content)
+        return node
+
     def _enter(self, obj: Any, parent: Node | None, lit: bool) -> Node:
+        if lit and parent is not None and (type(obj) is list or type(obj) is dict):
+            node = self._enter_flat(obj, parent)
+            if node is not None:
+                return node
         self.lit = lit
         self.describing = lit or parent is None
         self.objects = 0 if parent is None else parent.objects
@@ -131,7 +158,8 @@ class Walk:
             self._take_items(node)
         if node.form:
             node.types = types_in(node.items)
-            node.key_types = types_in(node.keys or ())
+            if node.keys:
+                node.key_types = types_in(node.keys)
             if not self._all_atoms(node):
                 return node
         self._close(node)
@@ -169,12 +197,15 @@ class Walk:
         self._items_left -= count
 
     def _all_atoms(self, node: Node) -> bool:
-        return all(atom_of(cls) is not None for cls in chain(node.types, node.key_types))
+        for cls in node.types:
+            if atom_of(cls) is None:
+                return False
+        return all(atom_of(cls) is not None for cls in node.key_types)
 
     def _close(self, node: Node) -> None:
         node.digest = digest.of_node(node, self._digest_token)
         if node.lit:
-            node.tree = self._writer.tree_of(node)
+            node.tree = tree_of(self, node)
 
     # ---- how a child stands in the text that is hashed
 

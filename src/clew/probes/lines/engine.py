@@ -26,7 +26,8 @@ from .expressions import Expression, Form, roots
 from .options import Options
 from .rewrite import Item, rewrite
 
-_CO_GENERATOR, _CO_ASYNC_GENERATOR = inspect.CO_GENERATOR, inspect.CO_ASYNC_GENERATOR
+
+_PAUSES = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR | inspect.CO_COROUTINE
 
 
 @dataclass(eq=False, slots=True)
@@ -86,7 +87,7 @@ def rewrite_code(
     node = source.as_function(found.node)
     items, watched, hooks = items_for(local_names(original, node), effects.bound_elsewhere(node), requests)
     parameters = parameter_names(original)
-    rewritten = rewrite(node, items, parameters, ignore.ignorer(found.lines))
+    rewritten = rewrite(node, items, parameters, ignore.ignorer(found.lines), bool(original.co_flags & _PAUSES))
     plan = Plan(
         original.co_qualname,
         module or "?",
@@ -108,19 +109,17 @@ def rewrite_code(
 
 
 def _entrance(original: CodeType, plan: Plan) -> Any:
-    if plan.hooks is not None:
-        return runtime.enter_hooked
-    if original.co_flags & (_CO_GENERATOR | _CO_ASYNC_GENERATOR):
+    if original.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
         return runtime.enter_generator
-    return runtime.enter
+    if original.co_flags & inspect.CO_COROUTINE:
+        return runtime.enter_coroutine
+    return runtime.enter_hooked if plan.hooks is not None else runtime.enter
 
 
 def objects(enter: Any) -> dict[str, Any]:
     """What instrumented code calls, by the names rewrite.py uses."""
     return {
         "enter": enter,
-        "fail": runtime.fail,
-        "leave": runtime.leave,
         "clean": runtime.clean,
         "type": type,
         "NameError": NameError,

@@ -16,7 +16,7 @@ from typing import Any
 
 from clew import env, recording, trouble
 from clew.recorder.endings import describe
-from clew.recorder.live import LiveCall, current_call
+from clew.recorder.live import LiveCall
 from clew.recorder.plan import Plan, Watched
 from clew.values import SCALARS
 
@@ -73,6 +73,7 @@ class Look:
         self.looker = looker
         kind = HookedCall if looker.hooked else LiveCall
         self.call = kind(looker.plan, recording.recorder(), ())
+        self.call.place = None
         self.call.recorder.begin(self.call)
         self.was: list[Any] = [_MISSING] * len(looker.expressions)
         self.line = frame.f_lineno
@@ -228,7 +229,7 @@ def begin_block(frame: FrameType, options: Options) -> Look:
     looker = Looker(code, [options], frame.f_globals.get("__name__", "?"), block_line=frame.f_lineno)
     look = Look(looker, frame)
     look.call.plan.called = True
-    current_call.set(look.call)
+    look.call.stand()
     _looks.setdefault(id(frame), []).append(look)
     _backend().watch_frame(frame)
     return look

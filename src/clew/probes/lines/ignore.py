@@ -10,9 +10,20 @@ from collections.abc import Callable
 _COMMENT = re.compile(r"#\s*(?:clew|ztrace)\s*:\s*ignore\b")
 
 
+_known: dict[int, tuple[list[str], frozenset[int]]] = {}  # by identity of a file's lines, which are held
+
+
 def ignored_lines(lines: list[str]) -> frozenset[int]:
-    """Line numbers that carry the comment; a text that merely contains it does not count."""
-    if not any("ignore" in line for line in lines):
+    """Line numbers that carry the comment; read once for all functions of a file."""
+    known = _known.get(id(lines))
+    if known is None:
+        known = _known[id(lines)] = (lines, _read(lines))
+    return known[1]
+
+
+def _read(lines: list[str]) -> frozenset[int]:
+    """By tokens: a text that merely contains the comment does not count."""
+    if not any(_COMMENT.search(line) for line in lines):
         return frozenset()
     found = set()
     try:

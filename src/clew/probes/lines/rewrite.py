@@ -27,7 +27,8 @@ from dataclasses import dataclass
 from . import effects
 from .expressions import Expression, Form
 
-LOG, CALL, CHECK, RESULT, VALUE = ".clew_log", ".clew_call", ".clew_check", ".clew_result", ".clew_value"
+LOG, CALL, CHECK, VALUE = ".clew_log", ".clew_call", ".clew_check", ".clew_value"
+TRACKED = ".clew_tracked"
 MARK = "\0clew:"  # begins the strings that stand for objects
 _LISTING = ("locals", "vars", "dir")
 
@@ -73,9 +74,10 @@ def rewrite(
     items: Iterable[Item],
     parameters: tuple[str, ...],
     is_ignored: Callable[[int, int], bool],
+    pauses: bool = False,
 ) -> Rewritten:
     """The function with tests in it. `function` is a fresh `def` around the user's own statements."""
-    return _Rewriter(sorted(items, key=lambda item: not item.first), parameters, is_ignored).function(function)
+    return _Rewriter(sorted(items, key=lambda item: not item.first), parameters, is_ignored, pauses).function(function)
 
 
 def rewrite_module(
@@ -86,12 +88,19 @@ def rewrite_module(
 
 
 class _Rewriter:
-    def __init__(self, items: list[Item], parameters: tuple[str, ...], is_ignored: Callable[[int, int], bool]) -> None:
+    def __init__(
+        self,
+        items: list[Item],
+        parameters: tuple[str, ...],
+        is_ignored: Callable[[int, int], bool],
+        pauses: bool = False,
+    ) -> None:
         self.items = items
         self.locals = {item.name: item for item in items if item.local}
         self.observed = [item for item in items if item.shared]
         self.parameters = parameters
         self.is_ignored = is_ignored
+        self.pauses = pauses  # a generator or coroutine
         self.lines: list[int] = []
         self.ignored: list[bool] = []
         self.where: ast.AST = ast.Pass()
@@ -119,26 +128,23 @@ class _Rewriter:
 
     def _guarded(self, at: ast.stmt, body: list[ast.stmt], there: Iterable[str] = ()) -> list[ast.stmt]:
         """The way in, the body with its tests, and the way out, however it is left."""
-        self.where = at
+        self.where = body[0] if body else at  # a debugger stops at the first statement, not before it
         entry = self._new_statement(at.lineno, at.lineno)
         prologue = [
-            _assign(CALL, _call(_object("enter"), _tuple(map(_load, self.parameters)))),
             _assign(LOG, _attribute(CALL, "log")),
             *(_assign(_type(item.index), _none()) for item in self.items),
             *(_assign(_was(item.index), _load(CALL)) for item in self.observed),
             _assign(CHECK, _none()),
-            _assign(RESULT, _none()),
         ]
+        if self.pauses:
+            prologue.append(_assign(TRACKED, _call(_attribute(CALL, "hand_over"))))
         bound = [name for name in self.parameters if name in self.locals]
-        inside = [*self._sites(entry, binds=bound, may_bind=there, in_place=True), *self.block(body)]
-        self.where = at
-        guarded = ast.Try(
-            body=inside or [ast.Pass()],
-            handlers=[ast.ExceptHandler(None, None, [_run(_call(_object("fail"), _load(CALL))), ast.Raise()])],
-            orelse=[],
-            finalbody=[_run(_call(_object("leave"), _load(CALL), _load(RESULT)))],
-        )
-        return self._placed([*prologue, guarded])
+        start = self._sites(entry, binds=bound, may_bind=there, in_place=True)
+        enter = _call(_object("enter"), _tuple(map(_load, self.parameters)))
+        way_in = ast.With([ast.withitem(enter, _store(CALL))], [*prologue, *start])
+        self._placed([way_in])
+        way_in.body += self.block(body)
+        return [_on_no_line(way_in)]
 
     def _new_statement(self, line: int, last_line: int) -> int:
         self.lines.append(line)
@@ -146,12 +152,13 @@ class _Rewriter:
         return len(self.lines) - 1
 
     def _placed(self, nodes: list[ast.stmt]) -> list[ast.stmt]:
-        """Give inserted code the place of the statement it belongs to."""
+        """Give inserted code the place where the statement it belongs to begins."""
+        line, column = self.where.lineno, self.where.col_offset  # type: ignore[attr-defined]
         for node in nodes:
-            ast.copy_location(node, self.where)
             for inner in ast.walk(node):
                 if "lineno" in inner._attributes and not hasattr(inner, "lineno"):
-                    ast.copy_location(inner, self.where)
+                    inner.lineno = inner.end_lineno = line  # type: ignore[attr-defined]
+                    inner.col_offset = inner.end_col_offset = column  # type: ignore[attr-defined]
         return nodes
 
     # ---- statements -----------------------------------------------------------------------------------------------
@@ -241,32 +248,37 @@ class _Rewriter:
             # Python deletes the name when the handler is left, however it is left
             self.where = handler
             number = self._new_statement(handler.lineno, last)
-            body = self._placed([ast.Try(body, [], [], self._deleted(item, number))])
+            until_left = _call(_attribute(CALL, "until_left"), _constant(item.index), _site(number, item.index))
+            body = [_on_no_line(self._placed([ast.With([ast.withitem(until_left)], body)])[0])]
         return ast.copy_location(ast.ExceptHandler(handler.type, handler.name, body), handler)
 
     def _Match(self, node: ast.Match) -> list[ast.stmt]:
         cases, captured = [], []
         for case in node.cases:
             names = effects.pattern_names(case.pattern)
-            captured += names
             walrus = effects.walrus_names([node.subject, case.guard])
             line = case.pattern.lineno
-            found = effects.Effects(names, walrus, in_place=True)
+            found = effects.Effects(names, [*walrus, *(n for n in captured if n not in names)], in_place=True)
+            captured += names
             start = self._after(case.pattern, line, max(line, case.body[0].lineno - 1), found)
             cases.append(ast.match_case(case.pattern, case.guard, [*start, *self.block(case.body)]))
-        new = ast.copy_location(ast.Match(node.subject, cases), node)
-        # a pattern that failed half way has bound the names it came past
-        rest = effects.Effects(may_bind=[*captured, *effects.walrus_names([node.subject])], in_place=True)
-        return [new, *self._after(node, node.lineno, node.lineno, rest)]
+        at = node.cases[-1].pattern
+        if node.cases[-1].guard is not None or not _takes_all(at):
+            # a pattern that failed half way has bound the names it came past
+            rest = effects.Effects(may_bind=[*captured, *effects.walrus_names([node.subject])], in_place=True)
+            otherwise = self._after(at, node.lineno, node.lineno, rest) or [ast.copy_location(ast.Pass(), at)]
+            cases.append(ast.match_case(ast.copy_location(ast.MatchAs(), at), None, otherwise))
+        return [ast.copy_location(ast.Match(node.subject, cases), node)]
 
     def _Return(self, node: ast.Return) -> list[ast.stmt]:
         if node.value is None:
             return [node]
         self.where = node
-        keep = self._placed([_assign(RESULT, node.value)])
+        result = ast.Attribute(_load(CALL), "result", ast.Store())
+        keep = self._placed([ast.Assign([result], node.value)])
         after = self._after(node, node.lineno, node.end_lineno, effects.of_simple(node))
         self.where = node
-        return [*keep, *after, *self._placed([ast.Return(_load(RESULT))])]
+        return [*keep, *after, *self._placed([ast.Return(_attribute(CALL, "result"))])]
 
     # ---- the tests themselves -------------------------------------------------------------------------------------
 
@@ -364,6 +376,13 @@ class _Rewriter:
 # ---- preparing a body ----------------------------------------------------------------------------------------------
 
 
+def _takes_all(pattern: ast.pattern | None) -> bool:
+    """Whether a pattern cannot fail (Python allows no case after it)."""
+    if isinstance(pattern, ast.MatchOr):
+        return _takes_all(pattern.patterns[-1])
+    return pattern is None or (isinstance(pattern, ast.MatchAs) and _takes_all(pattern.pattern))
+
+
 def _is_docstring(body: list[ast.stmt]) -> bool:
     first = body[0] if body else None
     return isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
@@ -458,6 +477,12 @@ def _type(index: int) -> str:
 
 def _was(index: int) -> str:
     return f".clew_was{index}"
+
+
+def _on_no_line(node: ast.stmt) -> ast.stmt:
+    """For a `with` of ours: leaving it must not look, to a debugger, like coming past its first line once more."""
+    node.lineno = node.end_lineno = node.col_offset = node.end_col_offset = -1
+    return node
 
 
 def _none() -> ast.expr:

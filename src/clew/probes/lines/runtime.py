@@ -2,64 +2,188 @@
 
 from __future__ import annotations
 
-import sys
+import os
+import weakref
 from time import time_ns
+from types import TracebackType
 from typing import Any
 
+import clew
 from clew import recording
 from clew.recorder.endings import describe, how_it_ended
-from clew.recorder.live import LiveCall, current_call, scalar_or_type
+from clew.recorder.live import LiveCall, scalar_or_type
 from clew.recorder.plan import Plan
-from clew.values import SCALARS
+from clew.values import SCALARS, Capture
 
 from .hooks import HookedCall
+
+_OURS = os.path.dirname(clew.__file__) + os.sep
 
 
 def enter(plan: Plan, args: tuple[Any, ...]) -> LiveCall:
     """Begin a call that has its own place in the tree until it leaves."""
-    call = LiveCall(plan, recording.recorder(), tuple(map(scalar_or_type, args)))
-    current_call.set(call)
-    call.recorder.begin(call)
-    return call
-
-
-def enter_generator(plan: Plan, args: tuple[Any, ...]) -> LiveCall:
-    """Begin a call that gives way to its caller at every `yield`, so that it is nobody's parent."""
-    call = LiveCall(plan, recording.recorder(), tuple(map(scalar_or_type, args)))
+    call = WatchedCall(plan, recording.recorder(), tuple(map(scalar_or_type, args)))
+    call.place.call = call  # type: ignore[union-attr]
     call.recorder.begin(call)
     return call
 
 
 def enter_hooked(plan: Plan, args: tuple[Any, ...]) -> LiveCall:
     """Begin a call whose changes are judged at once, because hooks want to know."""
-    call = HookedCall(plan, recording.recorder(), tuple(map(scalar_or_type, args)))
-    current_call.set(call)
+    call = WatchedHookedCall(plan, recording.recorder(), tuple(map(scalar_or_type, args)))
+    call.place.call = call  # type: ignore[union-attr]
     call.recorder.begin(call)
     return call
 
 
-def fail(call: LiveCall) -> None:
+def enter_generator(plan: Plan, args: tuple[Any, ...]) -> LiveCall:
+    """Begin a call that gives way to its caller at every `yield`, so that it is nobody's parent."""
+    kind = PausingCall if plan.hooks is None else PausingHookedCall
+    call = kind(plan, recording.recorder(), tuple(map(scalar_or_type, args)))
+    call.place = None
+    call.recorder.begin(call)
+    return call
+
+
+def enter_coroutine(plan: Plan, args: tuple[Any, ...]) -> LiveCall:
+    """Begin a call that pauses while other tasks run: its place in the tree is its own task's only."""
+    kind = PausingCall if plan.hooks is None else PausingHookedCall
+    call = kind(plan, recording.recorder(), tuple(map(scalar_or_type, args)))
+    call.stand()
+    call.recorder.begin(call)
+    return call
+
+
+def _enter_frame(call: LiveCall) -> LiveCall:
+    return call
+
+
+def _leave_frame(
+    call: LiveCall, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+) -> None:
+    if error is not None:
+        fail(call, error)
+    leave(call, call.result)
+
+
+class WatchedCall(LiveCall):
+    """A call around whose body instrumented code puts `with`: of all statements only that one gives an exception back
+    to the frame as if it had not been looked at (`f_lineno` of a frame that was left stays at the failing line).
+    """
+
+    __slots__ = ()
+    __enter__ = _enter_frame
+    __exit__ = _leave_frame
+
+
+class WatchedHookedCall(HookedCall):
+    """The same, with hooks."""
+
+    __slots__ = ()
+    __enter__ = _enter_frame
+    __exit__ = _leave_frame
+
+
+class Tracked(dict[int, tuple[Any, Capture]]):
+    """The mutable values a paused call looks at. It belongs to the frame, so that it dies with it."""
+
+    __slots__ = ("__weakref__",)
+
+
+_tracked: Any = LiveCall.__dict__["tracked"]  # the slot
+
+
+class _Pausing:
+    """A generator may be dropped half way, and it may hold itself: the recorder, which holds the call, must not keep it."""
+
+    __slots__ = ()
+
+    @property
+    def tracked(self) -> dict[int, tuple[Any, Capture]]:
+        held = _tracked.__get__(self)
+        return (held() or Tracked()) if type(held) is weakref.ref else held
+
+    @tracked.setter
+    def tracked(self, empty: object) -> None:
+        _tracked.__set__(self, Tracked())
+
+    def hand_over(self) -> Tracked:
+        """Called once by the frame, which holds what it gets."""
+        tracked: Tracked = _tracked.__get__(self)
+        _tracked.__set__(self, weakref.ref(tracked))
+        return tracked
+
+
+class PausingCall(_Pausing, WatchedCall):  # type: ignore[misc]
+    """The call of a generator or coroutine."""
+
+    __slots__ = ()
+
+
+class PausingHookedCall(_Pausing, WatchedHookedCall):  # type: ignore[misc]
+    """The same, with hooks."""
+
+    __slots__ = ()
+
+
+def fail(call: LiveCall, error: BaseException) -> None:
     """An exception leaves the function: what did it change on its way, and what is it?"""
-    error = sys.exc_info()[1]
-    if call.tracked and error is not None and error.__traceback__ is not None:
-        call.check(call.plan.site(call.plan.statement_at(error.__traceback__.tb_lineno)))
+    if isinstance(error, RecursionError | KeyboardInterrupt):
+        _without_ours(error)
+    if call.tracked:
+        call.check(failed_at(call, error))
     if isinstance(error, SystemExit | KeyboardInterrupt):
         call.recorder.last_exit = how_it_ended(error)
     if not isinstance(error, GeneratorExit):
         call.error = describe(error)
 
 
+def failed_at(call: LiveCall, error: BaseException) -> int:
+    """The first site of the statement an exception comes from."""
+    line = error.__traceback__.tb_lineno if error.__traceback__ is not None else None
+    return call.plan.site(call.plan.statement_at(line or 0))
+
+
 def leave(call: LiveCall, result: Any) -> None:
     """The call is over, one way or the other."""
     if result is not None:
         call.result = result if type(result) in SCALARS else scalar_or_type(result)
-    if current_call.get() is call:
-        current_call.set(call.parent)
+    call.stand_down()
     call.tracked.clear()
     call.ended = time_ns()
     call.recorder.end(call)
     if call.plan.on_return:
         recording.tell_return(call)
+
+
+def _without_ours(error: BaseException) -> None:
+    """The stack ran out, or Ctrl-C came, inside clew: what the user sees ends in the user's own code."""
+    before = None
+    here = error.__traceback__
+    while here is not None and not here.tb_frame.f_code.co_filename.startswith(_OURS):
+        before, here = here, here.tb_next
+    if before is None:
+        return
+    if here is not None:
+        before.tb_next = None
+    # there was not even room to call __exit__ for the first error: put that one's story in place of the second's
+    first = error.__context__
+    if (
+        type(first) is RecursionError is type(error)
+        and before.tb_lineno is None
+        and first.__traceback__ is not None
+        and first.__traceback__.tb_frame is before.tb_frame
+    ):
+        error.args = first.args
+        error.__context__ = first.__context__
+        outer = error.__traceback__
+        if outer is before:
+            error.__traceback__ = first.__traceback__
+        while outer is not None and outer is not before:
+            if outer.tb_next is before:
+                outer.tb_next = first.__traceback__
+                break
+            outer = outer.tb_next
 
 
 def clean(listing: Any) -> Any:

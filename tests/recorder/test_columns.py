@@ -1,0 +1,180 @@
+"""The two lanes from a log to columns: the quick one for numbers, and the plain one, which is the measure of it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew.recorder import columns
+from clew.recorder.columns import Rows, take
+from clew.recorder.live import LiveCall
+from clew.recorder.plan import Plan, Thinning, Watched
+from clew.recorder.recorder import Recorder
+from clew.records import DELETED, Kind, Value
+
+WIDTH = 3
+STATEMENTS = 4
+#: A number bound to one of three names at one of four statements; few different ones, so that some are no change.
+NUMBERS = st.one_of(
+    st.sampled_from([0.0, -0.0, math.nan, -math.nan, math.inf, 1.0, 1, 0, -1, True, False, None, 2**31 - 1, -(2**31)]),
+    st.sampled_from([2**31, 2**53, -(2**53), 2**53 + 1, 10**400, 5e-324]),
+    st.floats(),
+    st.integers(),
+)
+LOGS = st.lists(st.tuples(NUMBERS, st.integers(0, STATEMENTS - 1), st.integers(0, WIDTH - 1)), max_size=60)
+
+
+def a_call(width: int = WIDTH, ignored: tuple[int, ...] = (), thinning: Thinning | None = None) -> LiveCall:
+    watched = tuple(Watched(f"x{i}", thinning=thinning if i == 0 else None) for i in range(width))
+    lines = list(range(1, STATEMENTS + 1))
+    plan = Plan("f", "m", "f.py", 1, watched, lines, [number in ignored for number in range(STATEMENTS)])
+    call = LiveCall(plan, Recorder(Path("unused")), ())
+    call.started = call.drained_at = 0
+    return call
+
+
+def rows_of(call: LiveCall, logs: list[list[tuple[Any, int, int]]]) -> list[tuple[Any, ...]]:
+    """The changes in logs drained one by one: (statement, name, kind, number's bits, value, time) of each."""
+    rows = Rows(itertools.count())
+    for number, log in enumerate(logs, 1):
+        for value, statement, name in log:
+            call.log += [value, call.plan.site(statement, name)]
+        chunk = take(call, number * 1000)
+        if chunk is not None:
+            rows.add(chunk)
+    rows.release_held(call)
+    found = rows.columns()
+    if found is None:
+        return []
+    values = {id: value for id, value, _, _ in rows.values} | dict(zip(rows.text_ids, rows.texts, strict=True))
+    places = [divmod(site - call.plan.base, call.plan.width) for site in found.site.tolist()]
+    bits = np.where(np.isnan(found.number), np.nan, found.number).view(np.int64).tolist()
+    return [
+        (*place, Kind(kind), number, values.get(id), time)
+        for place, kind, number, id, time in zip(
+            places, found.kind.tolist(), bits, found.value.tolist(), found.time.tolist(), strict=True
+        )
+    ]
+
+
+def in_both_lanes(monkeypatch: pytest.MonkeyPatch, logs: list[list[tuple[Any, int, int]]], **options: Any) -> Any:
+    results = []
+    for packed_from in (1, 10**9):
+        with monkeypatch.context() as patch:
+            patch.setattr(columns, "_PACKED_FROM", packed_from)
+            results.append(rows_of(a_call(**options), logs))
+    return results
+
+
+@given(logs=st.lists(LOGS, max_size=3), ignored=st.sets(st.integers(0, STATEMENTS - 1), max_size=2))
+def test_both_lanes_give_the_same_rows(logs: list[Any], ignored: set[int]) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        quick, plain = in_both_lanes(monkeypatch, logs, ignored=tuple(ignored))
+    assert quick == plain
+
+
+@given(log=LOGS)
+def test_both_lanes_give_the_same_rows_when_one_name_is_thinned(log: list[Any]) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        quick, plain = in_both_lanes(monkeypatch, [log], thinning=Thinning(every=2, last=2))
+    assert quick == plain
+
+
+@given(values=st.lists(st.floats() | st.integers(-100, 100) | st.booleans() | st.none(), min_size=1, max_size=40))
+def test_each_name_of_a_kind_of_its_own_takes_the_quick_lane(values: list[Any]) -> None:
+    """A site's type is learnt where it first comes, however many other sites there are."""
+    kinds = [float, int, bool, type(None)]
+    log = [(value, kinds.index(type(value)), kinds.index(type(value))) for value in values]
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(columns, "_PACKED_FROM", 1)
+        monkeypatch.setattr("clew.recorder.numbers._STEPS", 1)
+        monkeypatch.setattr(Rows, "_plain_lane", None)
+        quick = rows_of(a_call(width=4), [log])
+        monkeypatch.undo()
+        assert quick == rows_of(a_call(width=4), [log])
+
+
+def test_many_names_are_judged_each_by_itself() -> None:
+    log = [(float(i // 40), 0, i % 20) for i in range(400)]  # each name has each number twice
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        quick, plain = in_both_lanes(monkeypatch, [log], width=20)
+    assert quick == plain
+    assert len(quick) == 200
+
+
+def test_a_number_bound_again_after_a_drain_is_no_change() -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        quick, plain = in_both_lanes(monkeypatch, [[(math.nan, 0, 0)], [(math.nan, 1, 0), (0.0, 1, 0)], [(-0.0, 1, 0)]])
+    assert quick == plain
+    assert [row[2:4] for row in quick] == [
+        (Kind.FLOAT, np.float64("nan").view(np.int64)),
+        (Kind.FLOAT, 0),
+        (Kind.FLOAT, -(2**63)),
+    ]
+
+
+def test_one_true_and_one_point_nought_are_three_values() -> None:
+    rows = rows_of(a_call(), [[(1, 0, 0), (True, 0, 0), (1.0, 0, 0), (1, 0, 0)]])
+    assert [row[2] for row in rows] == [Kind.INT, Kind.BOOL, Kind.FLOAT, Kind.INT]
+
+
+def test_an_integer_beyond_a_float_is_kept_as_a_value() -> None:
+    log = [(2**53, 0, 0), (2**53 + 1, 0, 0), (10**400, 0, 0)]
+    assert [(row[2], row[4]) for row in rows_of(a_call(), [log])] == [
+        (Kind.INT, None),
+        (Kind.VALUE, 2**53 + 1),
+        (Kind.VALUE, 10**400),
+    ]
+
+
+def test_texts_deletions_and_captured_values_keep_their_order_among_numbers() -> None:
+    array = Value("ndarray", "{}", [], digest=b"1")
+    log: list[Any] = [(1.5, 0, 0), ("a", 1, 1), (array, 2, 2), (2.5, 0, 0), (DELETED, 3, 1), ("ä", 1, 1)] * 20
+    rows = rows_of(a_call(), [log])
+    assert [(row[2], row[4]) for row in rows[:6]] == [
+        (Kind.FLOAT, None),
+        (Kind.VALUE, "a"),
+        (Kind.VALUE, array),
+        (Kind.FLOAT, None),
+        (Kind.DELETED, None),
+        (Kind.VALUE, "ä"),
+    ]
+    assert len(rows) == 120 - 19  # the same array again is no change
+
+
+def test_a_value_that_thinning_leaves_out_is_not_written() -> None:
+    call = a_call(thinning=Thinning(every=10))
+    rows = Rows(itertools.count())
+    for i in range(100):
+        call.log += [10**400 + i, call.plan.site(0, 0)]
+    chunk = take(call, 1)
+    assert chunk is not None
+    rows.add(chunk)
+    assert [value - 10**400 for _, value, _, _ in rows.values] == list(range(0, 100, 10))
+
+
+def test_the_last_changes_come_when_the_call_is_over_in_their_order() -> None:
+    rows = rows_of(a_call(thinning=Thinning(first=1, last=2)), [[(float(i), 0, 0) for i in range(10)]])
+    assert [np.int64(row[3]).view(np.float64) for row in rows] == [0.0, 8.0, 9.0]
+
+
+def test_half_a_pair_stays_in_the_log() -> None:
+    call = a_call()
+    call.log += [1.0, call.plan.site(0, 0), 2.0]
+    chunk = take(call, 1)
+    assert chunk is not None
+    assert (chunk.values, call.log) == ([1.0], [2.0])
+
+
+def test_times_lie_between_two_drains_and_never_go_back() -> None:
+    rows = rows_of(a_call(), [[(float(i), 0, 0) for i in range(100)], [(float(-i), 0, 0) for i in range(1, 100)]])
+    times = [row[5] for row in rows]
+    assert times == sorted(times)
+    assert 0 < times[0] <= times[99] <= 1000 < times[100] <= times[-1] <= 2000
