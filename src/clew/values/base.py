@@ -199,12 +199,12 @@ def _foreign() -> dict[str, Any]:
     """Adapters of other packages, by the name of the library they are for."""
     global _entry_points
     if _entry_points is None:
-        from importlib.metadata import entry_points
-
+        _entry_points = {}  # already: the import below may run into watched code, and so come back here
         try:
+            from importlib.metadata import entry_points
+
             _entry_points = {e.name: e for e in entry_points(group="clew.values") if e.name not in LIBRARIES}
         except Exception as error:  # damaged metadata of any installed package
-            _entry_points = {}
             trouble.report("values:entry-points", "the value adapters of other packages cannot be listed", cause=error)
     return _entry_points
 

@@ -18,7 +18,7 @@ def assemble(
     """Compile, and put the real objects and site numbers where marked strings stand."""
 
     code = patched(source.compile_alone(rewritten.function, original, context), plan, objects)
-    return code.replace(co_flags=(code.co_flags & ~0x10) | (original.co_flags & 0x10))
+    return code.replace(co_flags=(code.co_flags & ~source.OUTER_FLAGS) | (original.co_flags & source.OUTER_FLAGS))
 
 
 def patched(code: CodeType, plan: Plan, objects: dict[str, Any]) -> CodeType:

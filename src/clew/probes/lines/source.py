@@ -20,7 +20,8 @@ for _name in __future__.all_feature_names:
     FUTURES |= getattr(__future__, _name).compiler_flag
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-_CO_NESTED = 0x10
+# flags that the code around a function decides: nested in a function, made awaitable by types.coroutine()
+OUTER_FLAGS = 0x10 | 0x100
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +225,7 @@ def same_code(a: CodeType, b: CodeType) -> bool:
         or a.co_freevars != b.co_freevars
         or a.co_cellvars != b.co_cellvars
         or a.co_exceptiontable != b.co_exceptiontable
-        or (a.co_flags ^ b.co_flags) & ~_CO_NESTED
+        or (a.co_flags ^ b.co_flags) & ~OUTER_FLAGS
         or a.co_argcount != b.co_argcount
         or a.co_posonlyargcount != b.co_posonlyargcount
         or a.co_kwonlyargcount != b.co_kwonlyargcount
