@@ -91,6 +91,7 @@ class Recording:
         with _lock:
             _opening = Recorder(Path())
             _opening.dead = "clew's own work"
+            _opening.close()
             try:
                 self._open_now()
             finally:

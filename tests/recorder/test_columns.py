@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.recorder import columns
-from clew.recorder.columns import Rows, take
+from clew.recorder.columns import Chunk, Rows, joined, take
 from clew.recorder.live import LiveCall
 from clew.recorder.plan import Plan, Thinning, Watched
 from clew.recorder.recorder import Recorder
@@ -42,13 +42,21 @@ def a_call(width: int = WIDTH, ignored: tuple[int, ...] = (), thinning: Thinning
 
 def rows_of(call: LiveCall, logs: list[list[tuple[Any, int, int]]]) -> list[tuple[Any, ...]]:
     """The changes in logs drained one by one: (statement, name, kind, number's bits, value, time) of each."""
-    rows = Rows(itertools.count())
+    return changes_of(call, Rows(itertools.count()), chunks_of(call, logs))
+
+
+def chunks_of(call: LiveCall, logs: list[list[tuple[Any, int, int]]]) -> list[Chunk]:
+    chunks = []
     for number, log in enumerate(logs, 1):
         for value, statement, name in log:
             call.log += [value, call.plan.site(statement, name)]
-        chunk = take(call, number * 1000)
-        if chunk is not None:
-            rows.add(chunk)
+        chunks.append(take(call, number * 1000))
+    return [chunk for chunk in chunks if chunk is not None]
+
+
+def changes_of(call: LiveCall, rows: Rows, chunks: list[Chunk]) -> list[tuple[Any, ...]]:
+    for chunk in chunks:
+        rows.add(chunk)
     rows.release_held(call)
     found = rows.columns()
     if found is None:
@@ -163,6 +171,17 @@ def test_a_value_that_thinning_leaves_out_is_not_written() -> None:
 def test_the_last_changes_come_when_the_call_is_over_in_their_order() -> None:
     rows = rows_of(a_call(thinning=Thinning(first=1, last=2)), [[(float(i), 0, 0) for i in range(10)]])
     assert [np.int64(row[3]).view(np.float64) for row in rows] == [0.0, 8.0, 9.0]
+
+
+@given(logs=st.lists(LOGS, max_size=4))
+def test_chunks_joined_give_the_rows_of_chunks_one_by_one(logs: list[Any]) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(columns, "_PACKED_FROM", 1)
+        found = []
+        for how in (joined, list):
+            call, rows = a_call(), Rows(itertools.count())
+            found.append(changes_of(call, rows, how(chunks_of(call, logs))))
+    assert found[0] == found[1]
 
 
 def test_half_a_pair_stays_in_the_log() -> None:

@@ -90,16 +90,154 @@ def test_a_renamed_column_is_a_change() -> None:
     assert capture(frame).digest != found.digest
 
 
-def test_objects_in_a_column_are_not_asked_and_the_table_says_why_it_was_not_kept() -> None:
-    class Odd:
-        def __array__(self, *args: Any) -> Any:
+class Odd:
+    """Answers every question with a failure."""
+
+    def __array__(self, *args: Any) -> Any:
+        raise AssertionError("user code ran")
+
+    __eq__ = __hash__ = __len__ = __iter__ = __bool__ = __repr__ = __arrow_array__ = __array__  # type: ignore[assignment]
+
+
+def of_objects(*items: Any) -> Any:
+    column = np.empty(len(items), object)
+    for index, item in enumerate(items):
+        column[index] = item
+    return column
+
+
+OBJECT_COLUMNS: list[Any] = [
+    pd.Series(of_objects("a", None), dtype=object),
+    pd.Series(of_objects("a", "b"), dtype=object, index=pd.Index(of_objects("x", "y"), dtype=object)),
+    pd.Series(of_objects(1, "a", None, 2.5, b"x"), dtype=object),
+    pd.Series(of_objects([1, 2], {"a": 1}, (3, 4)), dtype=object, name="n"),
+    pd.Series([1, 2], index=pd.Index(of_objects((1, 2), "x"), dtype=object, name="i", tupleize_cols=False)),
+    pd.Series([1 + 2j, 3j]),
+]
+
+
+@pytest.mark.parametrize("series", OBJECT_COLUMNS, ids=range(len(OBJECT_COLUMNS)))
+def test_a_column_of_objects_reads_back(series: Any) -> None:
+    found = capture(series)
+    assert found.value.kept is Kept.FULL
+    back = decode(found.value)
+    pd.testing.assert_series_equal(back, series)
+    assert list(map(type, back)) == list(map(type, series))
+    assert list(map(type, back.index)) == list(map(type, series.index))
+    assert capture(series.copy()).digest == found.digest
+
+
+def test_a_table_with_columns_of_objects_among_others_reads_back() -> None:
+    frame = pd.DataFrame({"a": [1, 2], "o": of_objects([1], {"k": 2}), "s": ["x", "y"], "p": of_objects(1, "x")})
+    frame.index = pd.Index(of_objects("i", 5), dtype=object, name="mixed")
+    found = capture(frame)
+    assert found.value.kept is Kept.FULL and found.unchanged(frame)
+    pd.testing.assert_frame_equal(decode(found.value), frame)
+
+
+def test_an_index_of_objects_reads_back() -> None:
+    index = pd.Index(of_objects("a", 1, (2, 3)), dtype=object, name="n", tupleize_cols=False)
+    found = capture(index)
+    back = decode(found.value)
+    assert found.value.kept is Kept.FULL and found.unchanged(index)
+    pd.testing.assert_index_equal(back, index)
+
+
+def test_a_change_inside_an_object_of_a_column_is_a_change() -> None:
+    frame = pd.DataFrame({"a": [1, 2], "o": of_objects([1], {"k": 2})})
+    found = capture(frame)
+    frame.loc[0, "o"].append(2)
+    assert not found.unchanged(frame)
+    assert capture(frame).digest != found.digest
+
+
+def test_an_object_exchanged_in_a_column_is_a_change() -> None:
+    frame = pd.DataFrame({"a": [1, 2], "o": of_objects([1], {"k": 2})})
+    found = capture(frame)
+    frame.at[1, "o"] = "new"
+    assert not found.unchanged(frame)
+    assert capture(frame).digest != found.digest
+
+
+def test_a_number_beside_a_column_of_objects_is_a_change() -> None:
+    frame = pd.DataFrame({"a": [1, 2], "o": of_objects([1], {"k": 2})})
+    found = capture(frame)
+    frame.loc[0, "a"] = 7
+    assert not found.unchanged(frame)
+    assert capture(frame).digest != found.digest
+
+
+def test_an_object_in_the_index_that_changes_is_a_change() -> None:
+    inside = [1]
+    frame = pd.DataFrame({"a": [1]}, index=pd.Index(of_objects(inside), dtype=object))
+    found = capture(frame)
+    inside.append(2)
+    assert not found.unchanged(frame)
+    assert capture(frame).digest != found.digest
+
+
+def test_an_index_of_several_levels_with_objects_is_judged_and_kept_in_part() -> None:
+    frame = pd.DataFrame({"a": [1, 2]}, index=pd.MultiIndex.from_tuples([(1, "a"), (2, 3.5)], names=["p", "q"]))
+    found = capture(frame)
+    assert found.value.kept is Kept.PART and "levels" in found.value.why
+    assert capture(frame.copy()).digest == found.digest
+    frame.index = pd.MultiIndex.from_tuples([(1, "a"), (2, 4.5)], names=["p", "q"])
+    assert capture(frame).digest != found.digest
+
+
+def test_a_type_of_column_that_arrow_refuses_is_judged_by_its_elements() -> None:
+    column = pd.Series([1, 0, 2]).astype("Sparse[int]")
+    found = capture(column)
+    assert found.value.kept is Kept.PART and "Sparse" in found.value.why
+    assert capture(column.copy()).digest == found.digest
+    assert capture(pd.Series([1, 0, 3]).astype("Sparse[int]")).digest != found.digest
+
+
+def test_objects_in_a_column_are_not_asked() -> None:
+    frame = pd.DataFrame({"o": pd.Series(of_objects(Odd(), Odd()), dtype=object)})
+    found = capture(frame)
+    assert found.unchanged(frame)
+    back = decode(found.value)
+    assert [x.type for x in back["o"].array] == [f"{__name__}.{Odd.__name__}"] * 2
+
+
+def test_a_column_with_something_opaque_is_kept_in_part() -> None:
+    frame = pd.DataFrame({"o": of_objects(len, 1)})
+    found = capture(frame)
+    back = decode(found.value)
+    assert found.value.kept is Kept.PART and isinstance(back, NotKept)
+    assert back.part["o"].tolist()[1] == 1 and back.part["o"].tolist()[0].kept is Kept.OPAQUE
+
+
+def test_a_column_of_a_foreign_type_is_left_alone() -> None:
+    class Foreign(pd.api.extensions.ExtensionDtype):  # type: ignore[misc]
+        name = "foreign"
+        type = int
+
+        @classmethod
+        def construct_array_type(cls) -> Any:
+            return Cells
+
+    class Cells(pd.api.extensions.ExtensionArray):  # type: ignore[misc]
+        dtype = Foreign()
+        ready = True
+
+        def __len__(self) -> int:
+            return 2
+
+        def copy(self) -> Any:
+            return self
+
+        def __getitem__(self, item: Any) -> Any:
             raise AssertionError("user code ran")
 
-    frame = pd.DataFrame({"o": pd.Series([Odd(), Odd()], dtype=object)})
-    found = capture(frame)
-    assert found.value.kept is Kept.SUMMARY and "Python objects" in found.value.why
-    back = decode(found.value)
-    assert isinstance(back, NotKept) and back.summary.shape == (2, 1)
+        def __array__(self, *args: Any, **more: Any) -> Any:
+            raise AssertionError("user code ran")
+
+    series = pd.Series(Cells())
+    found = capture(series)
+    assert found.value.kept is Kept.SUMMARY and "not pandas' own" in found.value.why
+    assert found.unchanged(series)
 
 
 def test_a_table_over_the_limit_is_summarised() -> None:

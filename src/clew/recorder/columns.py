@@ -7,7 +7,7 @@ Both drop what is no change: a name bound again to an equal value, judged exactl
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,16 +48,18 @@ Ints = npt.NDArray[np.int64]
 
 
 class Chunk:
-    """What was taken from one call's log at one moment: packed if it is all numbers, as far as one can see."""
+    """What was taken from one call's log, in one go or several: packed if it is all numbers, as far as one can see."""
 
-    __slots__ = ("call", "packed", "sites", "until", "values")
+    __slots__ = ("call", "marks", "packed", "sites", "values")
 
     def __init__(self, call: LiveCall, values: list[Any], sites: list[int], until: int) -> None:
         self.call = call
-        self.until = until  # the moment of taking: the rows lie between the call's last drain and this
+        self.marks = [
+            (len(sites), until)
+        ]  # how many rows were taken when: they lie between this mark and the one before
         self.sites = sites
         self.values = values
-        self.packed: tuple[bytes, npt.NDArray[Any]] | None = None
+        self.packed: list[tuple[numbers.Packed, npt.NDArray[Any]]] = []
         if len(sites) >= _PACKED_FROM and _is_number(values[0]) and _is_number(values[-1]) and _may_pack(call.plan):
             self._pack()
 
@@ -65,17 +67,37 @@ class Chunk:
         """The objects go at once, so that the program gets their memory back while it is still in the cache."""
         packed = numbers.pack(self.values)
         if packed is not None:
-            self.packed = packed, numbers.pack_sites(self.sites)
+            self.packed = [(packed, numbers.pack_sites(self.sites))]
             self.sites = self.values = []
 
-    def unpack(self) -> None:
-        if self.packed is not None:
-            self.values, self.sites = numbers.unpack(self.packed[0]), self.packed[1].tolist()
+    def join(self, later: Chunk) -> bool:
+        """Take up what was taken later, if both are packed: a hundred small steps of NumPy cost more than one large."""
+        if later.call is not self.call or not (self.packed and later.packed):
+            return False
+        self.packed += later.packed
+        self.marks += later.marks
+        return True
 
-    def times(self, count: int) -> Ints:
-        start = self.call.drained_at
-        step = max(self.until - start, 0) / count
-        return start + (np.arange(1, count + 1) * step).astype(np.int64)
+    def columns(self) -> tuple[numbers.Packed, Any]:
+        """What is packed, in one piece, and the column of sites."""
+        if len(self.packed) > 1:
+            values, sites = zip(*self.packed, strict=True)
+            self.packed = [(memoryview(b"".join(values)), np.concatenate(sites))]
+        return self.packed[0][0], self.packed[0][1].astype(np.int32)
+
+    def unpack(self) -> None:
+        for values, sites in self.packed:
+            self.values = [*self.values, *numbers.unpack(values, len(sites))]
+            self.sites = [*self.sites, *sites.tolist()]
+
+    def times(self) -> Ints:
+        """When each row may have been: evenly spread between the moments of taking."""
+        start, pieces = self.call.drained_at, []
+        for count, until in self.marks:
+            step = max(until - start, 0) // count
+            pieces.append(np.arange(start + step, start + step * count + 1, step) if step else np.full(count, start))
+            start = max(start, until)
+        return np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
 
 
 def _is_number(value: Any) -> bool:
@@ -95,6 +117,18 @@ def take(call: LiveCall, now: int) -> Chunk | None:
     values, sites = log[0:count:2], log[1:count:2]
     del log[:count]
     return Chunk(call, values, sites, call.ended or now)
+
+
+def joined(chunks: Iterable[Chunk]) -> list[Chunk]:
+    """As few chunks as there can be; those of one call stay in order."""
+    result: list[Chunk] = []
+    latest: dict[int, Chunk] = {}
+    for chunk in chunks:
+        before = latest.get(chunk.call.id)
+        if before is None or not before.join(chunk):
+            latest[chunk.call.id] = chunk
+            result.append(chunk)
+    return result
 
 
 class Rows:
@@ -117,21 +151,23 @@ class Rows:
         if block is None:
             chunk.unpack()
             block = self._plain_lane(chunk)
-        call.drained_at = chunk.until
+        call.drained_at = chunk.marks[-1][1]
         self._keep(block)
 
     def _keep(self, block: tuple[Any, ...]) -> None:
         sites = block[1]
         if len(sites):
             first = int(sites.min())
-            self.sites.update((np.flatnonzero(np.bincount(sites - first)) + first).tolist())
+            seen = np.zeros(int(sites.max()) - first + 1, np.bool_)
+            seen[sites - first] = True
+            self.sites.update((np.flatnonzero(seen) + first).tolist())
             self.blocks.append(block)
             self.count += len(sites)
 
     def _plain_lane(self, chunk: Chunk) -> tuple[Any, ...]:
         call, plan = chunk.call, chunk.call.plan
         sites = np.array(chunk.sites, np.int32)
-        times = chunk.times(len(sites))
+        times = chunk.times()
         rows = _changed_rows(call, chunk.values, ((sites - plan.base) % plan.width).tolist())
         if True in plan.ignored:
             rows = rows[~np.array(plan.ignored)[(sites[rows] - plan.base) // plan.width]]
@@ -245,18 +281,18 @@ def _passes(call: LiveCall, index: int, thinning: Thinning, change: tuple[int, i
 
 def _number_lane(chunk: Chunk) -> tuple[Any, ...] | None:
     """The rows of a packed chunk, by NumPy; None if it is not packed, or does not hold numbers only."""
-    if chunk.packed is None:
+    if not chunk.packed:
         return None
     call, plan = chunk.call, chunk.call.plan
-    sites = chunk.packed[1].astype(np.int32)
-    converted = numbers.columns_of(chunk.packed[0], sites)
+    packed, sites = chunk.columns()
+    converted = numbers.columns_of(packed, sites)
     if converted is None:
         return None
     kinds, values = converted
     keep = _changed(call, sites, kinds, values)
     if True in plan.ignored:
         keep &= ~np.array(plan.ignored)[(sites - plan.base) // plan.width]
-    columns: tuple[Any, ...] = (sites, chunk.times(len(sites)), kinds, values)
+    columns: tuple[Any, ...] = (sites, chunk.times(), kinds, values)
     if not keep.all():
         columns = tuple(column[keep] for column in columns)
     count = len(columns[0])

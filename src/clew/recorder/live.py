@@ -8,13 +8,14 @@ step, and only whole pairs are taken, so neither side ever waits for the other.
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 from contextvars import ContextVar
 from time import time_ns
 from typing import TYPE_CHECKING, Any
 
-from clew.records import DELETED, Value
-from clew.values import AUTO, SCALARS, Capture, capture
+from clew.records import DELETED
+from clew.values import AUTO, SCALARS, Capture, capture, unlooked
 
 if TYPE_CHECKING:
     from clew.recorder.plan import Plan
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _call_numbers = itertools.count(1)
 _get_ident = threading.get_ident
+_threads: dict[int, Any] = threading._active  # type: ignore[attr-defined]  # no lock, unlike enumerate()
 
 
 class Place:
@@ -56,13 +58,15 @@ class LiveCall:
     """One call being recorded: its log, and the captures of the mutable values its names hold."""
 
     __slots__ = ("args", "drained_at", "ended", "error", "held", "id", "kept_counts", "last", "log", "parent", "place",
-                 "plan", "recorder", "result", "started", "thread", "tracked")  # fmt: skip
+                 "plan", "recorder", "result", "started", "thread", "thread_name", "tracked")  # fmt: skip
 
     def __init__(self, plan: Plan, recorder: Recorder, args: Any) -> None:
         self.plan = plan
         self.recorder = recorder
         self.id = next(_call_numbers)
         self.thread = thread = _get_ident()
+        runner = _threads.get(thread)  # now, because the thread may be over before the drain
+        self.thread_name: str = runner._name if runner is not None else str(thread)
         here = _here.get()
         if here is None or here.thread != thread:
             here = _place(thread)
@@ -131,6 +135,13 @@ class LiveCall:
         self.log.append(site)
         return self.check if self.tracked else None
 
+    def failed_at(self, otherwise: int, error: BaseException | None = None) -> int:
+        """The first site of the statement that the exception being handled comes from."""
+        error = error or sys.exc_info()[1]
+        traceback = error.__traceback__ if error is not None else None
+        line = traceback.tb_lineno if traceback is not None else None
+        return otherwise if line is None else self.plan.site(self.plan.statement_at(line))
+
     def until_left(self, index: int, site: int) -> _UntilLeft:
         """For `except ... as name`: the name is gone when this is left."""
         return _UntilLeft(self, index, site)
@@ -160,13 +171,7 @@ def scalar_or_type(value: Any) -> Any:
     """What is kept of an argument or result nobody asked for: a scalar as it is, of anything else its type."""
     if type(value) in SCALARS:
         return value
-    return Value(type=_type_name(type(value)), body=None)
-
-
-def _type_name(kind: type) -> str:
-    module = type.__getattribute__(kind, "__module__")
-    name = type.__getattribute__(kind, "__qualname__")
-    return name if module == "builtins" or not isinstance(module, str) else f"{module}.{name}"
+    return unlooked(value)
 
 
 __all__ = ["AUTO", "LiveCall", "Place", "scalar_or_type"]

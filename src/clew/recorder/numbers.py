@@ -18,11 +18,12 @@ import numpy.typing as npt
 
 from clew.records import Kind
 
+Packed = memoryview  # what marshal wrote, without the head: two pieces one after the other are one
 Bytes = npt.NDArray[np.uint8]
 Sites = npt.NDArray[np.int32]
 
 _VERSION: Final = 2  # the first with binary floats, and the last without references to earlier items
-_HEAD: Final = 5  # "[" and the number of items
+_HEAD: Final = 5  # "[" and the number of items, before them
 _FLOAT, _INT, _TRUE, _FALSE, _NONE = b"giTFN"
 _UNKNOWN: Final = 255
 _STEPS: Final = 256  # items read one by one after a wrong guess: usually the body of a loop
@@ -41,17 +42,17 @@ _SIZES: Final = _by_tag(0, {_FLOAT: 9, _INT: 5, _TRUE: 1, _FALSE: 1, _NONE: 1})
 _GUESSES: Final = _by_tag(0, {_FLOAT: _FLOAT, _INT: _INT, _TRUE: _TRUE, _FALSE: _TRUE, _NONE: _TRUE})
 
 
-def pack(items: list[Any]) -> bytes | None:
+def pack(items: list[Any]) -> Packed | None:
     """The items as bytes; None if there is one that is neither a number nor any other scalar."""
     try:
-        return marshal.dumps(items, _VERSION)
+        return memoryview(marshal.dumps(items, _VERSION))[_HEAD:]
     except ValueError:
         return None
 
 
-def unpack(packed: bytes) -> list[Any]:
+def unpack(packed: Packed, count: int) -> list[Any]:
     """The very items again, by type and value."""
-    items: list[Any] = marshal.loads(packed)
+    items: list[Any] = marshal.loads(b"[" + count.to_bytes(4, "little") + packed)
     return items
 
 
@@ -60,17 +61,17 @@ def pack_sites(sites: list[int]) -> npt.NDArray[Any]:
     try:
         return np.frombuffer(bytes(sites), np.uint8)
     except ValueError:  # they are below 2**31 in any case, so all have the same size
-        column: npt.NDArray[Any] = _fixed(marshal.dumps(sites, _VERSION), "<i4")["number"]
+        column: npt.NDArray[Any] = _fixed(memoryview(marshal.dumps(sites, _VERSION))[_HEAD:], "<i4")["number"]
         return column
 
 
-def _fixed(packed: bytes, number: str) -> npt.NDArray[Any]:
-    return np.frombuffer(packed, np.dtype([("tag", "u1"), ("number", number)]), offset=_HEAD)
+def _fixed(packed: Packed, number: str) -> npt.NDArray[Any]:
+    return np.frombuffer(packed, np.dtype([("tag", "u1"), ("number", number)]))
 
 
-def columns_of(packed: bytes, sites: Sites) -> tuple[Bytes, npt.NDArray[np.float64]] | None:
+def columns_of(packed: Packed, sites: Sites) -> tuple[Bytes, npt.NDArray[np.float64]] | None:
     """Kinds and numbers; None if something is no number, or a site had numbers of several types."""
-    if len(packed) == _HEAD + 9 * len(sites):
+    if len(packed) == 9 * len(sites):
         fixed = _fixed(packed, "<f8")
         if (fixed["tag"] == _FLOAT).all():
             return np.full(len(sites), Kind.FLOAT, np.uint8), np.ascontiguousarray(fixed["number"])
@@ -79,11 +80,11 @@ def columns_of(packed: bytes, sites: Sites) -> tuple[Bytes, npt.NDArray[np.float
 
 def _mixed_columns(data: Bytes, sites: Sites) -> tuple[Bytes, npt.NDArray[np.float64]] | None:
     guesses = np.full(int(sites.max()) + 1, _UNKNOWN, np.uint8)
-    at = _learn(data, sites, guesses, 0, _HEAD)
+    at = _learn(data, sites, guesses, 0, 0)
     while at is not None:
         sizes = _SIZES[guesses][sites]
         ends = np.cumsum(sizes, dtype=np.int64)
-        starts = ends - sizes + _HEAD
+        starts = ends - sizes
         tags = data[np.minimum(starts, len(data) - 1)]
         wrong = _GUESSES[tags] != guesses[sites]
         if not wrong.any():

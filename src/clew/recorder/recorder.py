@@ -100,16 +100,16 @@ class Recorder:
 
     def _run(self) -> None:
         wake, thread = self._wake, self._thread
-        pause, due = min(HURRY, INTERVAL), INTERVAL
+        pause, due = HURRY, time.monotonic() + INTERVAL
         while not wake.wait(pause):
             if self._thread is not thread:
                 return
-            due -= pause
             hurry = self._lighten()
-            if due <= 0:
+            if time.monotonic() >= due:
                 self.flush()
-                due = INTERVAL
-            pause = min(HURRY, due) if hurry else due
+                due = time.monotonic() + INTERVAL
+            rest = max(due - time.monotonic(), 0.001)
+            pause = min(HURRY, rest) if hurry else rest
 
     def _lighten(self) -> bool:
         """Take what is there out of logs that grow fast, without writing it yet. Gives whether there are such."""
@@ -186,14 +186,14 @@ class Recorder:
     def _write(self, begun: list[LiveCall], ended: list[LiveCall]) -> None:
         from clew.store.flush import Flush
 
-        from .columns import Rows, take
+        from .columns import Rows, joined, take
 
         now = time.time_ns()
         flush, rows = Flush(now), Rows(self._value_ids)
         flush.starts = [self._start_row(call, flush) for call in begun]
         chunks, self._chunks = self._chunks, []
         chunks += filter(None, [take(call, now) for call in self._open.values()])
-        for chunk in chunks:
+        for chunk in joined(chunks):
             rows.add(chunk)
             if rows.count > _BATCH:
                 self._send(rows, flush)
@@ -242,7 +242,7 @@ class Recorder:
             function=self._function(call.plan, flush),
             time=call.started,
             thread=call.thread,
-            thread_name=_thread_name(call.thread),
+            thread_name=call.thread_name,
             args=args,
             rank=env.rank(),
         )
@@ -370,8 +370,3 @@ def _emptied(queue: list[LiveCall]) -> list[LiveCall]:
 
 def _as_value(value: Any) -> Value:
     return value if type(value) is Value else capture(value, AUTO).value
-
-
-def _thread_name(ident: int) -> str:
-    thread = threading._active.get(ident)  # type: ignore[attr-defined]  # no lock, unlike enumerate()
-    return thread.name if thread is not None else str(ident)

@@ -7,11 +7,26 @@ from __future__ import annotations
 
 from clew.records import Summary, Value
 from clew.values.capture import Capture, capture, same_scalar
+from clew.values.classes import type_name
 from clew.values.codec import decode
 from clew.values.jsontext import SCALARS
 from clew.values.keep import AUTO, Keep, parse_keep
+from clew.values.unlooked import Unlooked, unlooked
 
-__all__ = ["AUTO", "SCALARS", "Capture", "Keep", "capture", "decode", "parse_keep", "same_scalar", "summary_of"]
+__all__ = [
+    "AUTO",
+    "SCALARS",
+    "Capture",
+    "Keep",
+    "Unlooked",
+    "capture",
+    "decode",
+    "parse_keep",
+    "same_scalar",
+    "summary_of",
+    "type_name",
+    "unlooked",
+]
 
 
 def summary_of(value: Value) -> Summary:

@@ -2,6 +2,7 @@
 
     python cpython_runner.py OUT.json test.test_heapq heapq          # plainly
     python cpython_runner.py OUT.json --watch test.test_heapq heapq  # with "*" on all of test.test_heapq and heapq
+    python cpython_runner.py OUT.json --without test.test_heapq.TestHeapC ... test.test_heapq   # these tests left out
 
 Functions that the code makes while it runs are watched too: their code objects are constants of the code around them,
 and are replaced there.
@@ -9,6 +10,7 @@ and are replaced there.
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
 import os
@@ -141,19 +143,26 @@ def _tests(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
 
 
 def main(arguments: list[str]) -> int:
-    out, *rest = arguments
-    watched = rest[0] == "--watch"
-    names = rest[1:] if watched else rest
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--watch", action="store_true")
+    parser.add_argument("--without", action="append", default=[])
+    parser.add_argument("modules", nargs="+")
+    args = parser.parse_args(arguments)
     from test import support
 
     support.use_resources = []  # nothing that is slow, loud or on the network
     support.verbose = False
     sys.argv = ["python"]
     begun = time.perf_counter()
-    modules = [importlib.import_module(name) for name in names]
-    suite = unittest.defaultTestLoader.loadTestsFromModule(modules[0])
+    modules = [importlib.import_module(name) for name in args.modules]
+    suite = unittest.TestSuite(
+        test
+        for test in _tests(unittest.defaultTestLoader.loadTestsFromModule(modules[0]))
+        if not any(test.id() == left_out or test.id().startswith(f"{left_out}.") for left_out in args.without)
+    )
     watching = None
-    if watched:
+    if args.watch:
         watching = Watching()
         for module in modules:
             watching.module(module)
@@ -169,7 +178,7 @@ def main(arguments: list[str]) -> int:
         "unknown": watching.unknown if watching else [],
         "seconds": [ready - begun, time.perf_counter() - ready],
     }
-    Path(out).write_text(json.dumps(report, indent=1))
+    args.out.write_text(json.dumps(report, indent=1))
     return 0
 
 

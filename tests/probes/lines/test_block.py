@@ -121,9 +121,7 @@ with clew.watch("last"):
 
 def test_blocks_at_module_level(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = subprocess.run(
-        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     lines = done.stdout.splitlines()
     assert lines[0] == "2 [0, 1, 2] [4, 4] 8 None ['clew']"
     assert [line for line in lines[1:] if "File" in line] == [f'  File "{tmp_path}/script.py", line 25, in <module>']

@@ -9,7 +9,8 @@ from typing import Any
 from clew.recorder.plan import Plan
 
 from . import source
-from .rewrite import MARK, Rewritten
+from .rewrite import Rewritten
+from .trees import MARK
 
 
 def assemble(

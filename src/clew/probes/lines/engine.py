@@ -26,7 +26,6 @@ from .expressions import Expression, Form, roots
 from .options import Options
 from .rewrite import Item, rewrite
 
-
 _PAUSES = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR | inspect.CO_COROUTINE
 
 

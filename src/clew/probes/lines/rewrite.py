@@ -25,11 +25,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from . import effects
+from . import trees as t
 from .expressions import Expression, Form
+from .trees import CALL, CHECK, LOG, TRACKED, VALUE, Site
 
-LOG, CALL, CHECK, VALUE = ".clew_log", ".clew_call", ".clew_check", ".clew_value"
-TRACKED = ".clew_tracked"
-MARK = "\0clew:"  # begins the strings that stand for objects
 _LISTING = ("locals", "vars", "dir")
 
 
@@ -131,20 +130,20 @@ class _Rewriter:
         self.where = body[0] if body else at  # a debugger stops at the first statement, not before it
         entry = self._new_statement(at.lineno, at.lineno)
         prologue = [
-            _assign(LOG, _attribute(CALL, "log")),
-            *(_assign(_type(item.index), _none()) for item in self.items),
-            *(_assign(_was(item.index), _load(CALL)) for item in self.observed),
-            _assign(CHECK, _none()),
+            t.assign(LOG, t.attribute(CALL, "log")),
+            *(t.assign(t.type_of(item.index), t.none()) for item in self.items),
+            *(t.assign(t.was(item.index), t.load(CALL)) for item in self.observed),
+            t.assign(CHECK, t.none()),
         ]
         if self.pauses:
-            prologue.append(_assign(TRACKED, _call(_attribute(CALL, "hand_over"))))
+            prologue.append(t.assign(TRACKED, t.call(t.attribute(CALL, "hand_over"))))
         bound = [name for name in self.parameters if name in self.locals]
-        start = self._sites(entry, binds=bound, may_bind=there, in_place=True)
-        enter = _call(_object("enter"), _tuple(map(_load, self.parameters)))
-        way_in = ast.With([ast.withitem(enter, _store(CALL))], [*prologue, *start])
+        start = self._sites(t.at(entry), binds=bound, may_bind=there, in_place=True)
+        enter = t.call(t.marked("enter"), t.tuple_of(map(t.load, self.parameters)))
+        way_in = ast.With([ast.withitem(enter, t.store(CALL))], [*prologue, *start])
         self._placed([way_in])
         way_in.body += self.block(body)
-        return [_on_no_line(way_in)]
+        return [t.on_no_line(way_in)]
 
     def _new_statement(self, line: int, last_line: int) -> int:
         self.lines.append(line)
@@ -180,7 +179,17 @@ class _Rewriter:
             return []
         self.where = at
         number = self._new_statement(line, last_line or line)
-        return self._sites(number, found.binds, found.may_bind, found.deletes, found.in_place)
+        return self._sites(t.at(number), found.binds, found.may_bind, found.deletes, found.in_place)
+
+    def _after_failure(self, at: ast.AST, partial: list[str]) -> list[ast.stmt]:
+        """Where an exception is caught: what the failing statement did before it failed, on that statement's line."""
+        self.where = at
+        here = t.at(self._new_statement(at.lineno, at.lineno))  # type: ignore[attr-defined]
+
+        def failed(index: int) -> ast.expr:
+            return ast.BinOp(t.call(t.attribute(CALL, "failed_at"), here(0)), ast.Add(), t.constant(index))
+
+        return self._sites(failed, may_bind=partial, in_place=True)
 
     def _concerned(self, found: effects.Effects) -> bool:
         named = {*found.binds, *found.may_bind, *found.deletes}
@@ -221,39 +230,38 @@ class _Rewriter:
 
     def _Try(self, node: ast.Try) -> list[ast.stmt]:
         partial = _bound_on_the_way(node.body)
+        final: list[ast.stmt] = []
+        if node.finalbody:
+            everywhere = _bound_on_the_way([*node.body, *node.handlers, *node.orelse])
+            final = [*self._after_failure(node.finalbody[0], everywhere), *self.block(node.finalbody)]
         new = type(node)(
             self.block(node.body),
             [self._handler(handler, partial) for handler in node.handlers],
             self.block(node.orelse),
-            [*self._final(node), *self.block(node.finalbody)],
+            final,
         )
         return [ast.copy_location(new, node)]
 
     _TryStar = _Try
 
-    def _final(self, node: ast.Try) -> list[ast.stmt]:
-        if not node.finalbody:
-            return []
-        first = node.finalbody[0]
-        return self._after(first, first.lineno, first.lineno, effects.Effects(in_place=True))
-
     def _handler(self, handler: ast.ExceptHandler, partial: list[str]) -> ast.ExceptHandler:
         binds = [handler.name] if handler.name else []
-        found = effects.Effects(binds, [name for name in partial if name not in binds], in_place=True)
         last = max(handler.lineno, handler.body[0].lineno - 1)
-        start = self._after(handler, handler.lineno, last, found)
-        body = [*start, *self.block(handler.body)]
+        failure = self._after_failure(handler, [name for name in partial if name not in binds])
+        start = self._after(handler, handler.lineno, last, effects.Effects(binds))
+        body = [*failure, *start, *self.block(handler.body)]
         item = self.locals.get(handler.name or "")
         if item is not None:
             # Python deletes the name when the handler is left, however it is left
             self.where = handler
             number = self._new_statement(handler.lineno, last)
-            until_left = _call(_attribute(CALL, "until_left"), _constant(item.index), _site(number, item.index))
-            body = [_on_no_line(self._placed([ast.With([ast.withitem(until_left)], body)])[0])]
+            until_left = t.call(t.attribute(CALL, "until_left"), t.constant(item.index), t.at(number)(item.index))
+            body = [t.on_no_line(self._placed([ast.With([ast.withitem(until_left)], body)])[0])]
         return ast.copy_location(ast.ExceptHandler(handler.type, handler.name, body), handler)
 
     def _Match(self, node: ast.Match) -> list[ast.stmt]:
-        cases, captured = [], []
+        cases: list[ast.match_case] = []
+        captured: list[str] = []
         for case in node.cases:
             names = effects.pattern_names(case.pattern)
             walrus = effects.walrus_names([node.subject, case.guard])
@@ -274,17 +282,17 @@ class _Rewriter:
         if node.value is None:
             return [node]
         self.where = node
-        result = ast.Attribute(_load(CALL), "result", ast.Store())
+        result = ast.Attribute(t.load(CALL), "result", ast.Store())
         keep = self._placed([ast.Assign([result], node.value)])
         after = self._after(node, node.lineno, node.end_lineno, effects.of_simple(node))
         self.where = node
-        return [*keep, *after, *self._placed([ast.Return(_attribute(CALL, "result"))])]
+        return [*keep, *after, *self._placed([ast.Return(t.attribute(CALL, "result"))])]
 
     # ---- the tests themselves -------------------------------------------------------------------------------------
 
     def _sites(
         self,
-        number: int,
+        site: Site,
         binds: Iterable[str] = (),
         may_bind: Iterable[str] = (),
         deletes: Iterable[str] = (),
@@ -294,66 +302,67 @@ class _Rewriter:
         certain = [self.locals[name] for name in dict.fromkeys(binds) if name in self.locals]
         perhaps = [self.locals[name] for name in dict.fromkeys(may_bind) if name in self.locals]
         for item in sorted(certain, key=lambda item: not item.first):
-            new += self._bound(item, number, item.name)
+            new += self._bound(item, site, item.name)
         for item in perhaps:
-            new += self._perhaps_bound(item, number)
+            new += self._perhaps_bound(item, site)
         for name in dict.fromkeys(deletes):
             if name in self.locals:
-                new += self._deleted(self.locals[name], number)
+                new += self._deleted(self.locals[name], site)
         done = {item.index for item in (*certain, *perhaps)}
         for item in self.observed:
             if item.index not in done:
-                new += self._observed(item, number)
+                new += self._observed(item, site)
         if in_place:
-            new.append(ast.If(_is_not(_load(CHECK), _none()), [_run(_call(_load(CHECK), _site(number, 0)))], []))
+            new.append(ast.If(t.is_not(t.load(CHECK), t.none()), [t.run(t.call(t.load(CHECK), site(0)))], []))
         return self._placed([*self._conditions(), *new, *self._breaks()]) if new else []
 
-    def _bound(self, item: Item, number: int, name: str) -> list[ast.stmt]:
-        site = _site(number, item.index)
-        known = ast.Compare(_call(_object("type"), _load(name)), [ast.Is()], [_load(_type(item.index))])
+    def _bound(self, item: Item, site: Site, name: str) -> list[ast.stmt]:
+        known = ast.Compare(t.call(t.marked("type"), t.load(name)), [ast.Is()], [t.load(t.type_of(item.index))])
         note = ast.Assign(
-            [ast.Tuple([_store(_type(item.index)), _store(CHECK)], ast.Store())],
-            _call(_attribute(CALL, "note"), _constant(item.index), _load(name), site),
+            [ast.Tuple([t.store(t.type_of(item.index)), t.store(CHECK)], ast.Store())],
+            t.call(t.attribute(CALL, "note"), t.constant(item.index), t.load(name), site(item.index)),
         )
-        append = [_run(_call(_attribute(LOG, "append"), _load(name))), _run(_call(_attribute(LOG, "append"), site))]
+        append = [t.run(t.call(t.attribute(LOG, "append"), each)) for each in (t.load(name), site(item.index))]
         new: list[ast.stmt] = [ast.If(known, append, [note])]
         if item.shared:
-            new.append(_assign(_was(item.index), _load(name)))
+            new.append(t.assign(t.was(item.index), t.load(name)))
         return new
 
-    def _perhaps_bound(self, item: Item, number: int) -> list[ast.stmt]:
-        handler = ast.ExceptHandler(_object("NameError"), None, [ast.Pass()])
-        read = _assign(VALUE, _load(item.name))
-        return [ast.Try([read], [handler], self._bound(item, number, VALUE), [])]
+    def _perhaps_bound(self, item: Item, site: Site) -> list[ast.stmt]:
+        handler = ast.ExceptHandler(t.marked("NameError"), None, [ast.Pass()])
+        read = t.assign(VALUE, t.load(item.name))
+        forget = t.assign(VALUE, t.none())  # a second reference would keep the value alive
+        return [ast.Try([read], [handler], [*self._bound(item, site, VALUE), forget], [])]
 
-    def _deleted(self, item: Item, number: int) -> list[ast.stmt]:
-        gone = _call(_attribute(CALL, "gone"), _constant(item.index), _site(number, item.index))
-        new = [_assign(_type(item.index), _none()), _assign(CHECK, gone)]
+    def _deleted(self, item: Item, site: Site) -> list[ast.stmt]:
+        gone = t.call(t.attribute(CALL, "gone"), t.constant(item.index), site(item.index))
+        new = [t.assign(t.type_of(item.index), t.none()), t.assign(CHECK, gone)]
         if item.shared:
-            new.append(_assign(_was(item.index), _load(CALL)))
+            new.append(t.assign(t.was(item.index), t.load(CALL)))
         return self._placed(new)
 
-    def _observed(self, item: Item, number: int) -> list[ast.stmt]:
+    def _observed(self, item: Item, site: Site) -> list[ast.stmt]:
         changed = ast.If(
-            _is_not(_load(VALUE), _load(_was(item.index))),
-            [_assign(_was(item.index), _load(VALUE)), *self._bound_value(item, number)],
+            t.is_not(t.load(VALUE), t.load(t.was(item.index))),
+            [t.assign(t.was(item.index), t.load(VALUE)), *self._bound_value(item, site)],
             [],
         )
-        missing = self._missing(item, number)
-        handler = ast.ExceptHandler(_object("Exception"), None, [missing])
-        return [ast.Try([_assign(VALUE, _placeless(item.expression))], [handler], [changed], [])]
+        missing = self._missing(item, site)
+        handler = ast.ExceptHandler(t.marked("Exception"), None, [missing])
+        forget = t.assign(VALUE, t.none())
+        return [ast.Try([t.assign(VALUE, t.placeless(item.expression))], [handler], [changed, forget], [])]
 
-    def _bound_value(self, item: Item, number: int) -> list[ast.stmt]:
+    def _bound_value(self, item: Item, site: Site) -> list[ast.stmt]:
         return self._bound(
-            Item(item.index, item.expression, local=False, shared=False), number, VALUE
+            Item(item.index, item.expression, local=False, shared=False), site, VALUE
         )  # `was` is already set
 
-    def _missing(self, item: Item, number: int) -> ast.stmt:
+    def _missing(self, item: Item, site: Site) -> ast.stmt:
         """It was there and is no more. Of paths that is a change; of other expressions it is silence."""
-        forget = [_assign(_was(item.index), _load(CALL)), _assign(_type(item.index), _none())]
+        forget = [t.assign(t.was(item.index), t.load(CALL)), t.assign(t.type_of(item.index), t.none())]
         name = "lost" if item.expression.form is Form.ANY else "gone"
-        call = _call(_attribute(CALL, name), _constant(item.index), _site(number, item.index))
-        return ast.If(_is_not(_load(_was(item.index)), _load(CALL)), [*forget, _assign(CHECK, call)], [])
+        call = t.call(t.attribute(CALL, name), t.constant(item.index), site(item.index))
+        return ast.If(t.is_not(t.load(t.was(item.index)), t.load(CALL)), [*forget, t.assign(CHECK, call)], [])
 
     def _conditions(self) -> list[ast.stmt]:
         """Evaluate `when=` and `break_when=` texts where the user's names are."""
@@ -361,16 +370,16 @@ class _Rewriter:
         for field_name, text in (("when", "when"), ("stop_when", "break_when")):
             expressions = {i.index: e for i in self.items if (e := getattr(i, text)) is not None}
             for index, expression in expressions.items():
-                target = ast.Subscript(_attribute(CALL, field_name), _constant(index), ast.Store())
+                target = ast.Subscript(t.attribute(CALL, field_name), t.constant(index), ast.Store())
                 nothing = ast.Assign([copy.deepcopy(target)], ast.Constant(False))
-                handler = ast.ExceptHandler(_object("Exception"), None, [nothing])
-                new.append(ast.Try([ast.Assign([target], _placeless(expression))], [handler], [], []))
+                handler = ast.ExceptHandler(t.marked("Exception"), None, [nothing])
+                new.append(ast.Try([ast.Assign([target], t.placeless(expression))], [handler], [], []))
         return new
 
     def _breaks(self) -> list[ast.stmt]:
         if not any(item.breaks for item in self.items):
             return []
-        return [ast.If(_call(_attribute(CALL, "stops")), [_run(_call(_object("breakpoint")))], [])]
+        return [ast.If(t.call(t.attribute(CALL, "stops")), [t.run(t.call(t.marked("breakpoint")))], [])]
 
 
 # ---- preparing a body ----------------------------------------------------------------------------------------------
@@ -433,93 +442,28 @@ def _without_our_names(body: list[ast.stmt]) -> list[ast.stmt]:
             self.generic_visit(node)
             if not lists(node):
                 return node
-            return ast.fix_missing_locations(ast.copy_location(_call(_object("clean"), node), node))
+            return ast.fix_missing_locations(ast.copy_location(t.call(t.marked("clean"), node), node))
 
     return [Clean().visit(statement) for statement in copy.deepcopy(body)]
 
 
-def _bound_on_the_way(body: list[ast.stmt]) -> list[str]:
-    """Names a block may have bound inside a statement that then failed."""
+def _bound_on_the_way(body: Iterable[ast.AST]) -> list[str]:
+    """Names a block may have bound or deleted inside a statement that then failed."""
     names: list[str] = []
     for node in effects.in_scope(body):
-        if isinstance(node, ast.NamedExpr):
-            names.append(node.target.id)
-        elif isinstance(node, ast.Assign) and (len(node.targets) > 1 or not isinstance(node.targets[0], ast.Name)):
-            names += [name for target in node.targets for name in effects.target_names(target)]
-        elif isinstance(node, ast.MatchAs | ast.MatchStar | ast.MatchMapping):
-            names += effects.pattern_names(node)
+        match node:
+            case ast.NamedExpr(target=ast.Name(id=name)):
+                names.append(name)
+            case ast.Assign(targets=targets) if len(targets) > 1 or not isinstance(targets[0], ast.Name):
+                names += [name for target in targets for name in effects.target_names(target)]
+            case ast.For(target=target) | ast.AsyncFor(target=target) if not isinstance(target, ast.Name):
+                names += effects.target_names(target)
+            case ast.With(items=items) | ast.AsyncWith(items=items):
+                targets = [item.optional_vars for item in items if item.optional_vars is not None]
+                if len(items) > 1 or not all(isinstance(target, ast.Name) for target in targets):
+                    names += [name for target in targets for name in effects.target_names(target)]
+            case ast.Import(names=[_, _, *_]) | ast.ImportFrom(names=[_, _, *_]):
+                names += effects.of_simple(node).binds
+            case ast.MatchAs() | ast.MatchStar() | ast.MatchMapping():
+                names += effects.pattern_names(node)
     return list(dict.fromkeys(names))
-
-
-# ---- small trees -----------------------------------------------------------------------------------------------------
-
-
-def _placeless(expression: Expression) -> ast.expr:
-    """The expression's tree without positions, to be given those of the statement it follows."""
-    tree = expression.parse()
-    for node in ast.walk(tree):
-        for attribute in node._attributes:
-            node.__dict__.pop(attribute, None)
-    return tree
-
-
-def _load(name: str) -> ast.expr:
-    return ast.Name(name, ast.Load())
-
-
-def _store(name: str) -> ast.expr:
-    return ast.Name(name, ast.Store())
-
-
-def _type(index: int) -> str:
-    return f".clew_type{index}"
-
-
-def _was(index: int) -> str:
-    return f".clew_was{index}"
-
-
-def _on_no_line(node: ast.stmt) -> ast.stmt:
-    """For a `with` of ours: leaving it must not look, to a debugger, like coming past its first line once more."""
-    node.lineno = node.end_lineno = node.col_offset = node.end_col_offset = -1
-    return node
-
-
-def _none() -> ast.expr:
-    return ast.Constant(None)
-
-
-def _constant(value: int) -> ast.expr:
-    return ast.Constant(value)
-
-
-def _object(name: str) -> ast.expr:
-    return ast.Constant(MARK + name)
-
-
-def _site(number: int, index: int) -> ast.expr:
-    return ast.Constant(f"{MARK}site:{number}:{index}")
-
-
-def _attribute(name: str, attribute: str) -> ast.expr:
-    return ast.Attribute(_load(name), attribute, ast.Load())
-
-
-def _tuple(parts: Iterable[ast.expr]) -> ast.expr:
-    return ast.Tuple(list(parts), ast.Load())
-
-
-def _call(function: ast.expr, *args: ast.expr) -> ast.expr:
-    return ast.Call(function, list(args), [])
-
-
-def _run(expression: ast.expr) -> ast.stmt:
-    return ast.Expr(expression)
-
-
-def _assign(name: str, value: ast.expr) -> ast.stmt:
-    return ast.Assign([_store(name)], value)
-
-
-def _is_not(left: ast.expr, right: ast.expr) -> ast.expr:
-    return ast.Compare(left, [ast.IsNot()], [right])

@@ -94,7 +94,7 @@ _tracked: Any = LiveCall.__dict__["tracked"]  # the slot
 
 
 class _Pausing:
-    """A generator may be dropped half way, and it may hold itself: the recorder, which holds the call, must not keep it."""
+    """It can be dropped half way, and can hold itself: the recorder, which holds the call, must not hold it."""
 
     __slots__ = ()
 
@@ -114,13 +114,13 @@ class _Pausing:
         return tracked
 
 
-class PausingCall(_Pausing, WatchedCall):  # type: ignore[misc]
+class PausingCall(_Pausing, WatchedCall):
     """The call of a generator or coroutine."""
 
     __slots__ = ()
 
 
-class PausingHookedCall(_Pausing, WatchedHookedCall):  # type: ignore[misc]
+class PausingHookedCall(_Pausing, WatchedHookedCall):
     """The same, with hooks."""
 
     __slots__ = ()
@@ -131,17 +131,11 @@ def fail(call: LiveCall, error: BaseException) -> None:
     if isinstance(error, RecursionError | KeyboardInterrupt):
         _without_ours(error)
     if call.tracked:
-        call.check(failed_at(call, error))
+        call.check(call.failed_at(call.plan.site(0), error))
     if isinstance(error, SystemExit | KeyboardInterrupt):
         call.recorder.last_exit = how_it_ended(error)
     if not isinstance(error, GeneratorExit):
         call.error = describe(error)
-
-
-def failed_at(call: LiveCall, error: BaseException) -> int:
-    """The first site of the statement an exception comes from."""
-    line = error.__traceback__.tb_lineno if error.__traceback__ is not None else None
-    return call.plan.site(call.plan.statement_at(line or 0))
 
 
 def leave(call: LiveCall, result: Any) -> None:
@@ -154,6 +148,10 @@ def leave(call: LiveCall, result: Any) -> None:
     call.recorder.end(call)
     if call.plan.on_return:
         recording.tell_return(call)
+
+
+def _line(traceback: TracebackType) -> int | None:
+    return traceback.tb_lineno  # None on code that is on no line, whatever typeshed says
 
 
 def _without_ours(error: BaseException) -> None:
@@ -169,8 +167,9 @@ def _without_ours(error: BaseException) -> None:
     # there was not even room to call __exit__ for the first error: put that one's story in place of the second's
     first = error.__context__
     if (
-        type(first) is RecursionError is type(error)
-        and before.tb_lineno is None
+        isinstance(first, RecursionError)
+        and isinstance(error, RecursionError)
+        and _line(before) is None
         and first.__traceback__ is not None
         and first.__traceback__.tb_frame is before.tb_frame
     ):

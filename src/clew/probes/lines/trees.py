@@ -1,0 +1,85 @@
+"""Small syntax trees: the words rewrite.py writes its tests in."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+
+from .expressions import Expression
+
+LOG, CALL, CHECK, VALUE = ".clew_log", ".clew_call", ".clew_check", ".clew_value"
+TRACKED = ".clew_tracked"
+MARK = "\0clew:"  # begins the strings that stand for objects
+Site = Callable[[int], ast.expr]  # the site of the name with this index, as code
+
+
+def placeless(expression: Expression) -> ast.expr:
+    """The expression's tree without positions, to be given those of the statement it follows."""
+    tree = expression.parse()
+    for node in ast.walk(tree):
+        for attribute in node._attributes:
+            node.__dict__.pop(attribute, None)
+    return tree
+
+
+def load(name: str) -> ast.expr:
+    return ast.Name(name, ast.Load())
+
+
+def store(name: str) -> ast.expr:
+    return ast.Name(name, ast.Store())
+
+
+def type_of(index: int) -> str:
+    return f".clew_type{index}"
+
+
+def was(index: int) -> str:
+    return f".clew_was{index}"
+
+
+def on_no_line(node: ast.stmt) -> ast.stmt:
+    """For a `with` of ours: leaving it must not look, to a debugger, like coming past its first line once more."""
+    node.lineno = node.end_lineno = node.col_offset = node.end_col_offset = -1
+    return node
+
+
+def none() -> ast.expr:
+    return ast.Constant(None)
+
+
+def constant(value: int) -> ast.expr:
+    return ast.Constant(value)
+
+
+def marked(name: str) -> ast.expr:
+    return ast.Constant(MARK + name)
+
+
+def at(number: int) -> Site:
+    """The sites of a statement, by index of the name."""
+    return lambda index: ast.Constant(f"{MARK}site:{number}:{index}")
+
+
+def attribute(name: str, attribute: str) -> ast.expr:
+    return ast.Attribute(load(name), attribute, ast.Load())
+
+
+def tuple_of(parts: Iterable[ast.expr]) -> ast.expr:
+    return ast.Tuple(list(parts), ast.Load())
+
+
+def call(function: ast.expr, *args: ast.expr) -> ast.expr:
+    return ast.Call(function, list(args), [])
+
+
+def run(expression: ast.expr) -> ast.stmt:
+    return ast.Expr(expression)
+
+
+def assign(name: str, value: ast.expr) -> ast.stmt:
+    return ast.Assign([store(name)], value)
+
+
+def is_not(left: ast.expr, right: ast.expr) -> ast.expr:
+    return ast.Compare(left, [ast.IsNot()], [right])
