@@ -50,8 +50,12 @@ def by_hand(same: Callable[[Any, Any], bool]) -> Callable[[Any, int], Any]:
     return work_by_hand
 
 
+_memcmp = ctypes.CDLL(None).memcmp
+_memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+
+
 def memory_comparison(a: Any, b: Any) -> bool:
-    return ctypes.CDLL(None).memcmp(a.ctypes.data_as(ctypes.c_void_p), b.ctypes.data_as(ctypes.c_void_p), a.nbytes) == 0
+    return bool(_memcmp(a.ctypes.data, b.ctypes.data, a.nbytes) == 0)
 
 
 def _measure(function: Callable[[Any, int], Any]) -> Measure:

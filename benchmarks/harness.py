@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 
 ROOT = Path(__file__).parent.parent
 
@@ -23,11 +24,22 @@ Measure = Callable[[], float]
 Contender = Callable[[], Measure]
 
 
+CLOCK = "CLEW_BENCH_CLOCK"  # "cpu": the processor time of the process, all its threads and its children
+
+
+def clock() -> float:
+    """The wall clock; on a machine that others use too, the processor time taken is the better witness."""
+    if os.environ.get(CLOCK) != "cpu":
+        return perf_counter()
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return process_time() + children.ru_utime + children.ru_stime
+
+
 def timed(work: Callable[[], object]) -> float:
     """Seconds `work` takes. What it gives is let go of after the clock has stopped."""
-    start = perf_counter()
+    start = clock()
     result = work()
-    seconds = perf_counter() - start
+    seconds = clock() - start
     del result
     return seconds
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import re
 import time
 from pathlib import Path
 
-from benchmarks.harness import ROOT, load, machine
+from benchmarks.harness import CLOCK, ROOT, load, machine
 
 QUESTIONS = ("tight_loop", "training", "array", "store", "importing", "scaling")
 PAGE = Path(__file__).with_name("README.md")
@@ -23,7 +24,9 @@ PATIENCE = 60
 
 def main() -> None:
     options = _options()
-    _put("machine", f"{machine()}; {time.strftime('%Y-%m-%d')}.", options.dry)
+    if options.cpu:
+        os.environ[CLOCK] = "cpu"
+    _put("machine", f"{machine()}; {time.strftime('%Y-%m-%d')}. {_conditions(options.cpu)}", options.dry)
     for question in options.questions or QUESTIONS:
         _wait_for_quiet(options.wait)
         module = importlib.import_module(f"benchmarks.{question}")
@@ -39,6 +42,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=7, help="turns of each contender (default: 7)")
     parser.add_argument("--python", action="append", help="another Python to run the tight loop on; may be repeated")
     parser.add_argument("--wait", type=int, default=0, help="minutes to wait at most for a quiet machine")
+    parser.add_argument("--cpu", action="store_true", help="count processor time, all threads together, not the wall's")
     parser.add_argument("--dry", action="store_true", help="leave the page as it is")
     options = parser.parse_args()
     if options.python is None:
@@ -47,6 +51,15 @@ def _options() -> argparse.Namespace:
     if unknown:
         parser.error(f"no question {', '.join(sorted(unknown))}; there are {', '.join(QUESTIONS)}")
     return options
+
+
+def _conditions(cpu: bool) -> str:
+    if cpu:
+        return (
+            f"Processor time of the process, all its threads added up, because others used the machine too (load "
+            f"average {load():.1f}): what clew's thread does beside the program counts in full."
+        )
+    return f"Time by the wall clock; load average at the start {load():.1f}."
 
 
 def _wait_for_quiet(minutes: int) -> None:

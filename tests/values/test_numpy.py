@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import warnings
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -316,3 +317,17 @@ def test_any_changed_byte_is_noticed(array: Any, data: Any) -> None:
     array.flat[index] ^= 1
     assert not found.unchanged(array)
     assert capture(array).digest != found.digest
+
+
+def test_an_array_of_a_deprecated_class_warns_nobody() -> None:
+    """NumPy 2.5 warns whenever `np.char.chararray` is only named."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        value = np.char.chararray((2,), itemsize=3)
+        value[:] = b"abc"
+    found = capture([value])
+    assert found.unchanged([value]) is False
+    back = decode(found.value)[0]
+    assert back.type.endswith("chararray") and back.value.tolist() == [b"abc", b"abc"]
+    np.asarray(value)[0] = b"x"
+    assert capture([value]).digest != found.digest

@@ -236,7 +236,7 @@ def test_a_column_of_a_foreign_type_is_left_alone() -> None:
 
     series = pd.Series(Cells())
     found = capture(series)
-    assert found.value.kept is Kept.SUMMARY and "not pandas' own" in found.value.why
+    assert found.value.kept is Kept.OPAQUE and "not pandas' own" in found.value.why
     assert found.unchanged(series)
 
 

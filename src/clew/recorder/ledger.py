@@ -21,7 +21,7 @@ def at_end(recorder: Recorder) -> list[Note]:
         plan = plan_of(site)
         seen.add((plan, (site - plan.base) % plan.width))
     called = recorder.plans_seen
-    alive = [plan for plan in plans() if plan in called or any(owner() is not None for owner in plan.owners)]
+    alive = [plan for plan in plans() if plan in called or len(plan.owners)]
     notes = _never_called(alive, called)
     notes += _never_seen([plan for plan in alive if plan in called], seen)
     return notes

@@ -71,7 +71,7 @@ class Plan:
         self.group = group  # what the user asked for, when one request made several plans ("class Trainer")
         self.names = tuple(w.name for w in watched)
         self.hooks = hooks  # by name: what the user wants done with its changes
-        self.owners: list[weakref.ref[Any]] = []  # the functions it belongs to
+        self.owners: weakref.WeakSet[Any] = weakref.WeakSet()  # the functions it belongs to, while they live
         self.on_return: list[Callable[[Any], object]] = []  # called with each call that has ended, as readers see it
         self.called = False
         self.locals: list[str] = []  # the function's names, for a hint when one was never there

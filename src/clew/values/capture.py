@@ -35,11 +35,11 @@ class Capture:
 
     def unchanged(self, obj: object) -> bool:
         """True if `obj` is still exactly what was captured. False means maybe not: capture again, compare digests."""
-        if self._watch is not None:
-            return self._watch(obj)
-        if obj is not self._root:
-            return False
         try:
+            if self._watch is not None:
+                return self._watch(obj)
+            if obj is not self._root:
+                return False
             for check, guarded, kept in self._guards:
                 if not check(guarded, kept):
                     return False
@@ -141,7 +141,7 @@ def _of_node(obj: Any, walk: Walk) -> Capture:
     node = walk.run(obj)
     assert node.digest is not None
     value = Value(node.type, None, walk.parts, node.kept, node.why, node.summary or Summary(), node.digest)
-    if node.form != LEAF:
+    if node.form != LEAF and value.summary.length is None:
         value.summary.length = len(node.items)
     if wanted:
         value.body = _body(node)

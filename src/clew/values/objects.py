@@ -12,7 +12,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from clew.records import Kept
+from clew.records import Kept, NotKept, Object, Summary
 from clew.values import python
 from clew.values.base import BAG, MAPPING, Handler, Look, Looking, Node, register
 from clew.values.classes import (
@@ -46,6 +46,8 @@ _MACHINERY: Final = frozenset(
     )
 )
 
+_READ_BACK: Final = (Object, NotKept, Summary)
+
 _Content = Callable[[Any, Looking], Any]
 
 
@@ -65,7 +67,7 @@ def claim(cls: type) -> Handler:
         return Handler(None, _ObjectLook(cls, "args", _args_of))
     if inherits(cls, tuple) and _field_names(cls) is not None:
         return Handler(None, _look_namedtuple)
-    if module_of(cls).partition(".")[0] in _MACHINERY:
+    if module_of(cls).partition(".")[0] in _MACHINERY or _is_own(cls):
         return Handler(None, _look_opaque)
     for base, content in _CONTENTS.items():
         if inherits(cls, base):
@@ -73,6 +75,11 @@ def claim(cls: type) -> Handler:
     if _has_attributes(cls):
         return Handler(None, _ObjectLook(cls))
     return Handler(None, _look_opaque)
+
+
+def _is_own(cls: type) -> bool:
+    """clew's own machinery; what people read back is not, and may be a value of theirs again."""
+    return module_of(cls).startswith("clew.") and not any(inherits(cls, known) for known in _READ_BACK)
 
 
 # ---- opaque things, and their names

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from xxhash import xxh3_128_digest
 
-from clew.records import Kept, Object, Summary
+from clew.records import DELETED, Kept, Object, Summary
 from clew.values.base import BAG, MAPPING, SEQUENCE, Looking, Node, register
 from clew.values.classes import type_name
 from clew.values.jsontext import SCALAR_IDS, plain, read_atom, types_in
@@ -311,6 +311,7 @@ _ATOMS: Final[list[_Atom]] = [
     (fractions.Fraction, "fraction", _write_fraction, lambda given: fractions.Fraction(*map(_unplain, given))),
     (uuid.UUID, "uuid", lambda x: f"{x.int:032x}", lambda given: uuid.UUID(hex=given)),
     (range, "range", _write_range, lambda given: range(*map(_unplain, given))),
+    (type(DELETED), "deleted", lambda x: "", lambda given: DELETED),
     (type(Ellipsis), "ellipsis", lambda x: "...", lambda given: ...),
     (type(NotImplemented), "notimplemented", lambda x: "", lambda given: NotImplemented),
     (pathlib.PurePosixPath, "purepath", _write_path, lambda given: pathlib.PurePosixPath(_unplain(given))),

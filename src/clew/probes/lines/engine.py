@@ -20,7 +20,7 @@ from clew import recording
 from clew.recorder.plan import Plan, Watched
 from clew.records import Note
 
-from . import effects, events, ignore, runtime, source
+from . import compilers, effects, events, ignore, runtime, source
 from .assemble import assemble
 from .expressions import Expression, Form, roots
 from .options import Options
@@ -40,7 +40,8 @@ class Instrumented:
 
 
 _known: weakref.WeakKeyDictionary[FunctionType, Instrumented] = weakref.WeakKeyDictionary()
-_cache: dict[tuple[CodeType, tuple[int, ...]], tuple[CodeType, Plan, list[Options]]] = {}
+_cache: dict[tuple[CodeType, tuple[object, ...]], tuple[CodeType, Plan]] = {}
+_CACHE_SIZE = 1024
 _lock = threading.RLock()
 
 
@@ -59,24 +60,24 @@ def instrument(function: FunctionType, options: Options, group: str | None = Non
             )
         else:
             known.code, known.plan = _rewritten(function, known, found)
+            compilers.exempt(known.code, function)
             if recording.is_on():
                 function.__code__ = known.code
-        known.plan.owners.append(weakref.ref(function))
+        known.plan.owners.add(function)
         _known[function] = known
         recording.add_tags(options.tags)
         return True
 
 
 def _rewritten(function: FunctionType, known: Instrumented, found: source.Found) -> tuple[CodeType, Plan]:
+    """A function made again and again (a closure, a fixture) is rewritten once."""
     requests = [options for options, _ in known.requests]
-    key = (known.original, tuple(map(id, requests)))
-    cached = _cache.get(key)
-    if cached is not None:
-        return cached[0], cached[1]
-    code, plan = rewrite_code(known.original, found, requests, function.__module__, known.requests[-1][1])
-    # a function made again and again (a closure, a fixture) is rewritten once; options are held so that ids stay true
-    _cache[key] = (code, plan, requests)
-    return code, plan
+    key = (known.original, tuple(options.key() for options in requests))
+    if key not in _cache:
+        while len(_cache) >= _CACHE_SIZE:
+            _cache.pop(next(iter(_cache)))
+        _cache[key] = rewrite_code(known.original, found, requests, function.__module__, known.requests[-1][1])
+    return _cache[key]
 
 
 def rewrite_code(
@@ -194,6 +195,7 @@ def switch(on: bool) -> None:
             if known.code is not None:
                 function.__code__ = known.code if on else known.original
         events.switch(on)
+        compilers.switch(on)
 
 
 recording.on_switch(switch)

@@ -30,6 +30,13 @@ class Options:
     tags: Mapping[str, Any]
     on_return: Callable[[Any], object] | None = None
 
+    def key(self) -> tuple[object, ...]:
+        """Equal keys, equal instrumented code."""
+        keep = tuple(sorted(self.keep.items(), key=lambda item: item[0]))
+        return (
+            self.expressions, self.hooks, self.when, self.break_when, self.thinning, self.step, keep, self.on_return,
+        )  # fmt: skip
+
     def keep_of(self, name: str) -> Keep | None:
         return self.keep.get(name) or self.keep.get("*")
 

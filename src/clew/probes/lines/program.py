@@ -14,7 +14,6 @@ import re
 import sys
 import sysconfig
 import warnings
-import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -29,7 +28,7 @@ from clew.recorder.live import LiveCall
 from clew.recorder.plan import Plan
 from clew.records import Note
 
-from . import effects, engine, ignore, runtime, source
+from . import compilers, effects, engine, ignore, runtime, source
 from .assemble import patched
 from .expressions import Form, parse, roots
 from .options import Options, options
@@ -128,7 +127,8 @@ class Program:
             return code
         group = f"`{wanted[0][0].pattern}`"
         new, plan = engine.rewrite_code(code, found, [options for _, options in wanted], module, group)
-        plan.owners.append(weakref.ref(self))
+        plan.owners.add(self)
+        compilers.exempt(new)
         return new
 
     # ---- the script's own level -----------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class Program:
         )  # fmt: skip
         plan.locals = own
         plan.from_star = any(e.form is Form.ALL for r in wanted for e in r.options.expressions)
-        plan.owners.append(weakref.ref(self))
+        plan.owners.add(self)
         flags = plain.co_flags & source.FUTURES
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
