@@ -13,12 +13,15 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
 
 ROOT = Path(__file__).parent.parent
+
+QUIET = 0.1  # processors that others may keep busy during a turn that counts
+PATIENCE = 4  # turns to try for each that is to count
 
 Measure = Callable[[], float]
 Contender = Callable[[], Measure]
@@ -57,6 +60,10 @@ class Worker:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT
         )
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def measure(self) -> float:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -77,7 +84,7 @@ class Worker:
 class Result:
     """What each contender took, turn by turn."""
 
-    seconds: dict[str, list[float]] = field(default_factory=dict)
+    seconds: dict[str, list[float]]
 
     def median(self, name: str) -> float:
         return median(self.seconds[name])
@@ -95,20 +102,49 @@ class Result:
 
 
 def compare(module: str, names: Iterable[str], *, repeats: int, python: str | None = None) -> Result:
-    """Measure the contenders of a module in turns; the first turn warms up and does not count."""
+    """Measure the contenders of a module in turns; the first turn warms up and does not count.
+
+    A turn during which other programs used the processors is done again, within reason; the quietest turns count.
+    """
     workers: list[Worker] = []
-    result = Result()
+    turns: list[tuple[float, list[float]]] = []
     try:
         workers += [Worker(module, name, python) for name in names]
-        for turn in range(repeats + 1):
-            for worker in workers:
-                seconds = worker.measure()
-                if turn:
-                    result.seconds.setdefault(worker.name, []).append(seconds)
+        for worker in workers:
+            worker.measure()
+        while len(turns) < PATIENCE * repeats and sum(noise < QUIET for noise, _ in turns) < repeats:
+            turns.append(_turn(workers))
     finally:
         for worker in workers:
             worker.close()
-    return result
+    turns = sorted(turns, key=lambda turn: turn[0])[:repeats]
+    print(f"   {module}: others kept {turns[-1][0]:.2f} processors busy in the noisiest turn that counts", flush=True)
+    columns = zip(*(seconds for _, seconds in turns), strict=True)
+    return Result({worker.name: list(column) for worker, column in zip(workers, columns, strict=True)})
+
+
+def _turn(workers: list[Worker]) -> tuple[float, list[float]]:
+    """One measurement of each, and how many processors others kept busy meanwhile."""
+    start, others = perf_counter(), _others(workers)
+    seconds = [worker.measure() for worker in workers]
+    return (_others(workers) - others) / (perf_counter() - start), seconds
+
+
+def _others(workers: list[Worker]) -> float:
+    """Processor seconds used on this machine by anybody but this benchmark; 0 where that is not told."""
+    try:
+        with open("/proc/stat", encoding="ascii") as file:
+            user, nice, system = map(int, file.readline().split()[1:4])
+        own = [_ticks(pid) for pid in (os.getpid(), *(worker.pid for worker in workers))]
+    except OSError:
+        return 0.0
+    return (user + nice + system - sum(own)) / os.sysconf("SC_CLK_TCK")
+
+
+def _ticks(pid: int) -> int:
+    """What a process and the children it has waited for have used."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        return sum(map(int, file.read().rpartition(")")[2].split()[11:15]))
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------

@@ -17,11 +17,14 @@ def main() -> None:
     answers, sys.stdout = sys.stdout, sys.stderr  # what a tool prints must not be taken for an answer
     with tempfile.TemporaryDirectory(prefix="clew-bench-") as folder:
         os.environ["CLEW_DIR"] = folder
-        measure = importlib.import_module(module).CONTENDERS[name]()
+        question = importlib.import_module(module)
+        measure = question.CONTENDERS[name]()
         for _ in sys.stdin:
             gc.collect()
             answers.write(f"{measure()!r}\n")
             answers.flush()
+        for finish in getattr(question, "FINISH", ()):
+            finish()
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 HAS_MONITORING: Final = sys.version_info >= (3, 12)
+PACKAGE: Final = os.path.dirname(__file__) + os.sep  # where clew's own code is
 
 
 def enabled() -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,10 @@ from clew.export import ztracelog
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(ztracelog, "_path", None)
     monkeypatch.setattr(ztracelog, "_calls", {})
-    yield
 
 
 def log() -> dict[str, Any]:
@@ -112,7 +110,8 @@ def test_attributes_and_elements() -> None:
             cls.a = i
 
     trace_attr(3)
-    assert data("trace_attr()") == dict.fromkeys(["arr[1]", 'obj["a"]["b"]', "cls.a"], [None, 0, 1, 2])
+    values = [None, 0, 1, 2]
+    assert data("trace_attr()") == {"arr[1]": values, 'obj["a"]["b"]': values, "cls.a": values}
 
 
 def test_ignoring() -> None:

@@ -249,3 +249,21 @@ def test_a_damaged_body_reads_as_not_kept_and_says_why() -> None:
     assert isinstance(back, NotKept) and "damaged" in back.why
     value.body = "[1,"
     assert "damaged" in decode(value).why
+
+
+def test_a_list_longer_than_one_piece_may_have_all_its_integers_in_the_other_piece() -> None:
+    value = [1, *["x"] * (1 << 17)]
+    found = capture(value, Keep(item_limit=1 << 20))
+    assert decode(found.value) == value
+
+
+def test_containers_met_twice_are_one_when_read_back() -> None:
+    inside = (1, [2])
+    back = decode(capture({"a": inside, "b": [inside]}).value)
+    assert back == {"a": inside, "b": [inside]} and back["a"][1] is back["b"][0][1]
+
+
+def test_a_dollar_key_inside_a_nested_dict_reads_back() -> None:
+    value = {"a": {"$": "tuple", "items": [1]}, "b": [{"$x": float("nan")}], "c": "$"}
+    back = decode(capture(value).value)
+    assert back["a"] == value["a"] and list(back["b"][0]) == ["$x"] and back["c"] == "$"

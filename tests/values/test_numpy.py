@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
-import warnings
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -331,3 +331,55 @@ def test_an_array_of_a_deprecated_class_warns_nobody() -> None:
     assert back.type.endswith("chararray") and back.value.tolist() == [b"abc", b"abc"]
     np.asarray(value)[0] = b"x"
     assert capture([value]).digest != found.digest
+
+
+INNER = np.dtype([("x", "u1"), ("y", "<i4")], align=True)
+HOLES: list[tuple[Any, list[int]]] = [  # a dtype, and the bytes of an element that no field has
+    (ALIGNED.dtype, [*range(1, 8), *range(16, 24)]),
+    (np.dtype([("a", "u1"), ("b", "<f8")], align=True), [*range(1, 8)]),
+    (np.dtype([("p", INNER), ("q", "u1", (3,))]), [1, 2, 3]),
+    (np.dtype([("s", INNER, (2,))]), [1, 2, 3, 9, 10, 11]),
+    (np.dtype({"names": ["a", "b"], "formats": ["<i4", "<i2"], "offsets": [0, 2], "itemsize": 6}), [4, 5]),
+]
+if np.finfo(np.longdouble).nmant == 63 and np.dtype(np.longdouble).itemsize == 16:
+    HOLES.append((np.dtype([("l", np.longdouble)]), [*range(10, 16)]))
+
+
+@pytest.mark.parametrize(("dtype", "padding"), HOLES, ids=range(len(HOLES)))
+@pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
+def test_a_write_into_padding_is_no_change(dtype: Any, padding: list[int], shape: tuple[int, ...]) -> None:
+    value = np.zeros(shape, dtype)
+    held = [value]
+    found, around = capture(value), capture(held)
+    value.reshape(-1).view("u1").reshape(-1, dtype.itemsize)[:, padding] = 255
+    assert found.unchanged(value) and around.unchanged(held)
+    assert capture(value).digest == found.digest
+    assert capture(value, parse_keep("summary")).digest == found.digest
+
+
+@pytest.mark.parametrize(("dtype", "padding"), HOLES, ids=range(len(HOLES)))
+def test_a_write_into_a_field_beside_padding_is_a_change(dtype: Any, padding: list[int]) -> None:
+    for place in set(range(dtype.itemsize)) - set(padding):
+        value = np.zeros(2, dtype)
+        found = capture(value)
+        value.reshape(-1).view("u1")[dtype.itemsize + place] = 1
+        assert not found.unchanged(value)
+        assert capture(value).digest != found.digest
+
+
+def test_every_byte_of_a_long_double_of_the_other_byte_order_counts() -> None:
+    dtype = np.dtype(np.longdouble).newbyteorder()
+    value = np.zeros(1, dtype)
+    found = capture(value)
+    value.view("u1")[-1] = 1
+    assert not found.unchanged(value)
+
+
+def test_a_write_into_the_padding_of_a_structured_scalar_is_no_change() -> None:
+    array = np.zeros(2, ALIGNED.dtype)
+    value = array[0]
+    found = capture(value)
+    array.view("u1")[3] = 9
+    assert found.unchanged(value)
+    array["x"][0] = 1
+    assert not found.unchanged(value)

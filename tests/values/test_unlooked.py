@@ -7,7 +7,7 @@ import weakref
 from typing import Any
 
 from clew.records import Kept, NotKept
-from clew.values import capture, decode, type_name, unlooked
+from clew.values import capture, decode, parse_keep, type_name, unlooked
 
 
 class Config:
@@ -45,6 +45,13 @@ def test_a_marker_by_itself_reads_back_as_not_kept() -> None:
         "only its type was noted",
     )
     assert decode(found.value) == NotKept(type_name(Config), Kept.OPAQUE, found.value.why, found.value.summary)
+
+
+def test_a_marker_has_one_digest_whatever_is_kept_around_it() -> None:
+    value = {"n": 3, "cfg": unlooked(Config())}
+    found = capture(value)
+    assert capture(value, parse_keep("summary")).digest == found.digest
+    assert capture({"n": 3, "cfg": unlooked([])}).digest != found.digest
 
 
 def test_markers_of_one_type_are_equal_and_of_two_types_are_not() -> None:

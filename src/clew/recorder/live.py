@@ -23,33 +23,38 @@ if TYPE_CHECKING:
 
 _call_numbers = itertools.count(1)
 _get_ident = threading.get_ident
+_looking: set[int] = set()  # threads that are inside a capture
 _threads: dict[int, Any] = threading._active  # type: ignore[attr-defined]  # no lock, unlike enumerate()
 
 
 class Place:
-    """Where in the tree of calls the code of one context is: the call that others begun there belong to.
+    """Where in the tree of calls the code of one thread, or of one task, is: calls begun there belong to `call`.
 
-    Calls that run through without a pause only write `call`. A context variable for each of them would be slower, and
-    not safe: on 3.11 a garbage collection inside `ContextVar.set` may run a finaliser, and a second `set` of that
-    context frees what the first is reading.
+    Calls that run through without a pause only write `call` in their thread's place. A context variable for each of
+    them would be slower, would show in the program's contexts, and is not safe: on 3.11 a garbage collection inside
+    `ContextVar.set` may run a finaliser, and a second `set` then frees what the first is reading.
     """
 
-    __slots__ = ("call", "outer", "thread")
+    __slots__ = ("call", "outer", "owner", "thread")
 
-    def __init__(self, call: LiveCall | None, thread: int, outer: Place | None = None) -> None:
+    def __init__(self, call: LiveCall | None, thread: int, owner: LiveCall | None = None) -> None:
         self.call = call
         self.thread = thread
-        self.outer = outer  # what to go back to: only of calls that pause (coroutines, blocks)
+        self.owner = owner  # the call that pauses (a coroutine, a block) and that this place was made for
+        self.outer = _here.get() if owner is not None else None  # what to go back to when that call is over
 
 
-_here: ContextVar[Place | None] = ContextVar("clew_here", default=None)
+_places: dict[int, Place] = {}  # by thread
+_here: ContextVar[Place | None] = ContextVar("clew_here", default=None)  # inside a coroutine: its task's
 
 
 def _place(thread: int) -> Place:
-    """The place of this context; its own one in each thread, also where a context was copied into a thread."""
+    """The place of the code that asks, at its first call in this thread or task."""
     here = _here.get()
-    if here is None or here.thread != thread:
-        here = Place(here.call if here is not None else None, thread)
+    if here is None:
+        return _places.setdefault(thread, Place(None, thread))
+    if here.thread != thread:  # the context was copied into another thread
+        here = Place(here.call, thread)
         _here.set(here)
     return here
 
@@ -67,7 +72,7 @@ class LiveCall:
         self.thread = thread = _get_ident()
         runner = _threads.get(thread)  # now, because the thread may be over before the drain
         self.thread_name: str = runner._name if runner is not None else str(thread)
-        here = _here.get()
+        here = _here.get() or _places.get(thread)
         if here is None or here.thread != thread:
             here = _place(thread)
         self.parent = here.call
@@ -85,7 +90,7 @@ class LiveCall:
 
     def stand(self) -> None:
         """Be the parent of the calls begun from here on, through pauses: other tasks do not see it."""
-        self.place = Place(self, self.thread, _place(self.thread))
+        self.place = Place(self, self.thread, owner=self)
         _here.set(self.place)
 
     def stand_down(self) -> None:
@@ -93,7 +98,7 @@ class LiveCall:
         place = self.place
         if place is not None:
             place.call = self.parent
-            if place.outer is not None and _here.get() is place:
+            if place.owner is self and _here.get() is place:
                 _here.set(place.outer)
 
     def note(self, index: int, value: Any, site: int) -> tuple[type | None, Any]:
@@ -120,8 +125,20 @@ class LiveCall:
             if not before[1].unchanged(before[0]):
                 self._take(index, before[0], first_site + index, before)
 
+    def look(self, index: int, value: Any) -> Capture | None:
+        """Capture a value; None if looking at another one has led here, through watched code of a library."""
+        if self.thread in _looking:
+            return None
+        _looking.add(self.thread)
+        try:
+            return capture(value, self.plan.watched[index].keep or self.recorder.keep_for(self.plan.names[index]))
+        finally:
+            _looking.discard(self.thread)
+
     def _take(self, index: int, value: Any, site: int, before: tuple[Any, Capture] | None) -> None:
-        now = capture(value, self.plan.watched[index].keep or self.recorder.keep_for(self.plan.names[index]))
+        now = self.look(index, value)
+        if now is None:
+            return
         self.tracked[index] = (value, now)
         if before is None or before[1].digest != now.digest:
             self.log.append(now.value)

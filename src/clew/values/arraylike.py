@@ -57,11 +57,17 @@ class _ArrayLook:
 
 
 def to_numpy(obj: Any) -> Any:
-    """A copy in the memory of the host; CuPy arrays refuse `__array__` and have `get`."""
+    """The array in the memory of the host; CuPy arrays refuse `__array__` and have `get`."""
     import numpy as np
 
-    get = getattr(obj, "get", None) if module_of(type(obj)).startswith("cupy") else None
-    return np.asarray(obj) if get is None else get()
+    cls = type(obj)
+    if module_of(cls).startswith("cupy") and hasattr(cls, "get"):
+        return obj.get()
+    if hasattr(cls, "__array__"):
+        return np.asarray(obj)
+    if hasattr(cls, "__dlpack__"):
+        return np.from_dlpack(obj)
+    raise TypeError(f"a {type_name(cls)} gives no array")  # np.asarray would wrap it into an array of objects
 
 
 def _device(obj: Any) -> str:

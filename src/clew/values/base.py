@@ -34,6 +34,7 @@ class Node:
 
     aside: dict[str, Any] | None = None  # JSON that is only written: where the bytes are
     content = b""  # what the digest is made of, beside type, note and children
+    head = b""  # JSON of type, tag and note, where the adapter has it ready
     kept = Kept.FULL
     why = ""
     summary: Summary | None = None
@@ -42,7 +43,7 @@ class Node:
     digest: bytes | None = None
     types: frozenset[int] | set[int] = frozenset()  # ids of the types of the items
     key_types: frozenset[int] | set[int] = frozenset()
-    text: str | None = None  # the items' JSON, when that is all there is to say
+    text: str | None = None  # JSON: the items', when that is all there is to say; a leaf's, where it is ready
     tree: Any = None
     parent: Node | None = None
     placed = False

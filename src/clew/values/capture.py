@@ -10,9 +10,9 @@ from clew.records import Kept, Summary, Value
 from clew.values import digest
 from clew.values.base import LEAF, Node, atom_of, look_of
 from clew.values.classes import type_name
-from clew.values.flat import flat
 from clew.values.jsontext import INLINE_BYTES, SCALAR_IDS, dumps, plain
 from clew.values.keep import AUTO, Keep, settled
+from clew.values.nested import nested
 from clew.values.tree import tree_of_bytes, tree_of_text
 from clew.values.walk import Guard, Walk
 
@@ -78,7 +78,7 @@ def capture(obj: object, keep: Keep = AUTO) -> Capture:
         if id(type(obj)) in SCALAR_IDS and _is_short(obj):
             return _scalar(obj)
         keep = settled(keep, obj)
-        return _flat(obj, keep) or _captured(obj, keep)
+        return _nested(obj, keep) or _captured(obj, keep)
     except (RecursionError, MemoryError) as error:  # the program itself is at its limits
         return _failed(obj, error)
     except Exception as error:
@@ -101,13 +101,13 @@ def _scalar(obj: Any) -> Capture:
     return Capture(value, None, [], _Same(obj))
 
 
-def _flat(obj: Any, keep: Keep) -> Capture | None:
-    found = None if keep.mode == "summary" else flat(obj, keep.item_limit)
+def _nested(obj: Any, keep: Keep) -> Capture | None:
+    found = None if keep.mode == "summary" else nested(obj, keep.item_limit)
     if found is None:
         return None
-    name, text = found.type, found.text
-    value = Value(name, text, [], Kept.FULL, "", Summary(length=len(found.content)), digest.of_flat(name, text))
-    return Capture(value, obj, [(found.check, obj, found.kept)])
+    summary, kept = Summary(length=found.length), Kept.PART if found.lost else Kept.FULL
+    value = Value(type(obj).__name__, found.body, [], kept, found.lost, summary, found.digest)
+    return Capture(value, obj, found.guards)
 
 
 def _captured(obj: Any, keep: Keep) -> Capture:
@@ -122,9 +122,13 @@ def _of_atom(obj: Any, walk: Walk) -> Capture:
     atom = atom_of(id(type(obj)))
     assert atom is not None
     name = type_name(type(obj))
-    value = Value(name, None, walk.parts, digest=digest.of_scalar(name, dumps(atom(obj))))
+    try:
+        text = dumps(atom(obj))
+    except AttributeError as error:  # it is just being made: `__new__` has not set its attributes yet
+        return _failed(obj, error)
+    value = Value(name, None, walk.parts, digest=digest.of_scalar(name, text))
     if type(obj) is not str and type(obj) is not bytes:
-        value.body = dumps(atom(obj))
+        value.body = text
         return Capture(value, obj, [])
     value.summary.length = len(obj)
     if walk.lit:
@@ -153,7 +157,7 @@ def _of_node(obj: Any, walk: Walk) -> Capture:
 
 
 def _body(node: Node) -> str:
-    if node.text is not None and node.tree is node.items:
+    if node.text is not None and (node.form == LEAF or node.tree is node.items):
         return node.text
     return dumps(node.tree)
 

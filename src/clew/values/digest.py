@@ -13,7 +13,7 @@ from typing import Any, Final
 from xxhash import xxh3_128, xxh3_128_digest
 
 from clew.values.base import BAG, LEAF, MAPPING, Node
-from clew.values.jsontext import all_json, dumps, is_encodable, only_text, try_text
+from clew.values.jsontext import all_encodable, all_json, dumps, only_text, try_text
 
 PIECE: Final = 1 << 17  # items turned into text at a time, so that ten million of them never stand in memory as text
 
@@ -24,7 +24,7 @@ _heads: Final[dict[tuple[str, str], bytes]] = {}
 
 def of_flat(type_name: str, text: str) -> bytes:
     """The same as `of_node` for a plain list or dict whose whole content is `text`."""
-    return xxh3_128_digest(_plain_head(type_name, "") + text.encode())
+    return xxh3_128_digest(plain_head(type_name, "") + text.encode())
 
 
 def of_scalar(type_name: str, body: str) -> bytes:
@@ -58,13 +58,21 @@ def of_graph(nodes: Iterable[Node], order_of: Callable[[Any], Any]) -> bytes:
     return hasher.digest()
 
 
+def head_of(type_name: str, tag: str, note: dict[str, Any] | None) -> bytes:
+    """How the digest of a node with a note begins."""
+    return dumps([type_name, tag, note]).encode("utf-8", "surrogatepass")
+
+
 def _head_of(node: Node) -> bytes:
+    if node.head:
+        return node.head + node.content
     if node.note is None and not node.content:
-        return _plain_head(node.type, node.tag)
-    return dumps([node.type, node.tag, node.note]).encode("utf-8", "surrogatepass") + node.content
+        return plain_head(node.type, node.tag)
+    return head_of(node.type, node.tag, node.note) + node.content
 
 
-def _plain_head(type_name: str, tag: str) -> bytes:
+def plain_head(type_name: str, tag: str) -> bytes:
+    """How the digest of a container without a note begins."""
     head = _heads.get((type_name, tag))
     if head is None:
         head = dumps([type_name, tag]).encode("utf-8", "surrogatepass")
@@ -116,6 +124,9 @@ def _listed(items: list[Any], types: frozenset[int] | set[int], token: Token) ->
 
 def _mapped(node: Node, token: Token) -> Iterator[str]:
     assert node.keys is not None
+    if len(node.items) <= PIECE:
+        yield _mapped_text(node, node.keys, node.items, token)
+        return
     yield "{"
     for start in range(0, len(node.items), PIECE):
         keys, items = node.keys[start : start + PIECE], node.items[start : start + PIECE]
@@ -128,7 +139,7 @@ def _mapped_text(node: Node, keys: list[Any], items: list[Any], token: Token) ->
     text = try_text(dict(zip(keys, items, strict=True)), node.types) if all_json(node.types) else None
     if text is not None:
         return text
-    if all(k.isascii() or is_encodable(k) for k in keys):
+    if all_encodable(keys):
         return dumps(dict(zip(keys, map(token, items), strict=True)))
     pairs = (f"{dumps(token(k))}:{dumps(token(x))}" for k, x in zip(keys, items, strict=True))
     return "{" + ",".join(pairs) + "}"

@@ -71,7 +71,15 @@ def _extension(name: str) -> Any:
 
 def dtype_text(dtype: Any) -> str:
     """As people write it: "float32", "datetime64[ns]"."""
+    if dtype.isbuiltin == 1:
+        return _builtin_text(dtype)
     return str(dtype) if dtype.names is None else "structured"
+
+
+@cache
+def _builtin_text(dtype: Any) -> str:
+    """Of NumPy's two dozen numbers; others are not remembered, since hashing a dtype may hash what it was made with."""
+    return str(dtype)
 
 
 def numbers_from(raw: Any, given: Any) -> Any | None:

@@ -70,7 +70,7 @@ def has_text(types: frozenset[int] | set[int]) -> bool:
 
 def try_text(items: Any, types: frozenset[int] | set[int]) -> str | None:
     """JSON text of a list of JSON scalars, or of a dict of them; None where a value needs an atom."""
-    if _INT_ID in types and _has_long_int(items.values() if type(items) is dict else items, types):
+    if has_long_int(items.values() if type(items) is dict else items, types):
         return None
     try:
         text = dumps(items)
@@ -79,12 +79,15 @@ def try_text(items: Any, types: frozenset[int] | set[int]) -> str | None:
     return text if text.isascii() or is_encodable(text) else None
 
 
-def _has_long_int(items: Any, types: frozenset[int] | set[int]) -> bool:
+def has_long_int(items: Any, types: frozenset[int] | set[int]) -> bool:
     """Integers of thousands of digits: their decimal text takes quadratic time, or is refused by Python."""
+    if _INT_ID not in types:
+        return False
     if len(types) == 1:
         longest: int = max(max(items).bit_length(), min(items).bit_length())
         return longest > _PLAIN_INT_BITS
-    return any(type(x) is int and x.bit_length() > _PLAIN_INT_BITS for x in items)
+    bits = [x.bit_length() for x in items if type(x) is int]  # quicker than `any` for a few items
+    return max(bits, default=0) > _PLAIN_INT_BITS
 
 
 def is_encodable(text: str) -> bool:
@@ -94,6 +97,10 @@ def is_encodable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def all_encodable(texts: Sequence[str]) -> bool:
+    return all(map(str.isascii, texts)) or all(map(is_encodable, texts))
 
 
 def plain(x: Any) -> Any:

@@ -7,6 +7,7 @@ holds the array itself, not even weakly, since `ndarray.resize` would notice.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from operator import is_
 from typing import Any, Final
 
@@ -62,8 +63,8 @@ def _raw(array: Any) -> memoryview:
 
 def _hash(array: Any) -> bytes:
     """xxh3 of the elements in C order."""
-    if _HAS_PADDING and array.dtype.kind in "fc" and array.dtype.itemsize in (16, 32) and array.dtype.char in "gG":
-        return xxh3_128_digest(_without_padding(array))
+    if _is_padded(array.dtype):
+        return _hash_without_padding(array)
     if array.flags.c_contiguous:
         return xxh3_128_digest(_raw(array))
     hasher = xxh3_128()
@@ -72,12 +73,28 @@ def _hash(array: Any) -> bytes:
     return hasher.digest()
 
 
-def _without_padding(array: Any) -> bytes:
-    """The bytes of x86 long doubles without the six that mean nothing."""
+@lru_cache(256)
+def _is_padded(dtype: Any) -> bool:
+    """True if some bytes of an element mean nothing: those of x86 long doubles, and those between fields."""
+    if dtype.subdtype is not None:
+        return _is_padded(dtype.subdtype[0])
+    if dtype.names is None:
+        return bool(_HAS_PADDING and dtype.char in "gG" and dtype.isnative)
+    seen: set[int] = set()
+    for field, offset, *_ in (dtype.fields[name] for name in dtype.names):
+        seen.update(range(offset, offset + field.itemsize))
+        if _is_padded(field):
+            return True
+    return bool(len(seen) < dtype.itemsize)
+
+
+def _hash_without_padding(array: Any) -> bytes:
+    if array.dtype.names is not None:
+        return xxh3_128_digest(b"".join(_hash(array[name]) for name in array.dtype.names))
     if array.size == 0:
-        return b""
+        return xxh3_128_digest(b"")
     rows = np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(-1, 16)
-    return rows[:, :10].tobytes()
+    return xxh3_128_digest(rows[:, :10].tobytes())
 
 
 def _gathered(array: Any) -> Iterator[Any]:
@@ -132,7 +149,8 @@ def look_array(obj: Any, walk: Looking) -> Node:
     dtype = base.dtype
     if dtype.hasobject or dtype.kind == "T":
         return _look_objects(obj, base, walk)
-    node = Node(type_name(type(obj)), "numpy", note={"dtype": write_dtype(dtype), "shape": list(base.shape)})
+    name = "numpy.ndarray" if base is obj else type_name(type(obj))
+    node = Node(name, "numpy", note={"dtype": write_dtype(dtype), "shape": list(base.shape)})
     node.summary = Summary(base.shape, dtype_text(dtype), "cpu", size=base.nbytes)
     node.why = walk.room_for(base.nbytes)
     if node.why:
@@ -141,7 +159,7 @@ def look_array(obj: Any, walk: Looking) -> Node:
         _describe(node, base, walk)
     else:
         raw = base.tobytes()
-        node.content = _hash(base) if dtype.char in "gG" else xxh3_128_digest(raw)
+        node.content = _hash(base) if _is_padded(dtype) else xxh3_128_digest(raw)
         node.aside = {"part": walk.add_part(raw)}
     walk.watch(obj, ArrayWatch(obj, base, node.content))
     return node

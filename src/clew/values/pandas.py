@@ -117,7 +117,7 @@ class _TableWatch:
     __slots__ = ("_kept",)
 
     def __init__(self, obj: Any, kind: str, state: bytes) -> None:
-        self._kept = (type(obj), kind, state, [])
+        self._kept: tuple[type, str, bytes, list[Any]] = (type(obj), kind, state, [])
 
     def __call__(self, obj: Any) -> bool:
         return _same_table(obj, self._kept)

@@ -257,7 +257,7 @@ def _write_timedelta(x: dt.timedelta) -> list[int]:
 
 
 def _write_fraction(x: fractions.Fraction) -> list[Any]:
-    return [plain(x.numerator), plain(x.denominator)]
+    return [plain(x._numerator), plain(x._denominator)]  # type: ignore[attr-defined]  # the properties may be watched
 
 
 def _write_path(x: pathlib.PurePath) -> Any:

@@ -20,7 +20,8 @@ from clew.records import Kept, NotKept, Summary
 from clew.values import objects
 from clew.values.base import SEQUENCE, Handler, Look, Looking, Node, Unwatched, optional, register
 from clew.values.classes import dict_of, inherits, instance_dict_of, mro_of
-from clew.values.jsontext import plain
+from clew.values.digest import head_of
+from clew.values.jsontext import dumps, plain
 from clew.values.python import opaque
 
 torch: Any = optional("torch")  # without it, tensors come back as NumPy arrays
@@ -29,6 +30,7 @@ HASHED: Final = 256 << 10
 _TINY: Final = 64  # bytes that are sooner compared than hashed
 _modes: Final[Any] = None if torch is None else torch._C._len_torch_function_stack
 _PIECE: Final = 1 << 20  # bytes
+_FIRST: Final = {"part": 0}
 
 
 def claim(cls: type) -> Handler | None:
@@ -101,8 +103,8 @@ def look_tensor(obj: Any, walk: Looking) -> Node:
 def _look(obj: Any, walk: Looking, name: str) -> Node:
     shape, dtype = tuple(obj.shape), _dtype_name(obj.dtype)
     device = "cpu" if obj.is_cpu else str(obj.device)
-    note = {"dtype": dtype, "shape": list(shape), "device": device, "requires_grad": obj.requires_grad}
-    node = Node(name, "torch", note=note)
+    node = Node(name, "torch")
+    node.note, node.head, text = _outline(name, dtype, shape, device, obj.requires_grad)
     node.summary = Summary(shape, dtype, device)
     address: int | None = None  # of a dense tensor; -1 if its bytes must be gathered first
     raw: bytes | None = None
@@ -116,8 +118,19 @@ def _look(obj: Any, walk: Looking, name: str) -> Node:
         node.content = b"%x" % id(obj)
     if node.kept is not Kept.FULL:
         node.aside = {"why": node.why, "summary": _written(node.summary)}
+    elif node.aside == _FIRST:
+        node.text = text
     walk.watch(obj, TensorWatch(obj, node.content, address, node.summary.size or 0, raw))
     return node
+
+
+@lru_cache(256)
+def _outline(
+    name: str, dtype: str, shape: tuple[int, ...], device: str, grad: bool
+) -> tuple[dict[str, Any], bytes, str]:
+    """The note of a tensor, how its digest begins, and its body if it stands alone: few outlines for many tensors."""
+    note = {"dtype": dtype, "shape": list(shape), "device": device, "requires_grad": grad}
+    return note, head_of(name, "torch", note), dumps({"$": "torch", **note, "part": 0})
 
 
 @lru_cache(256)
@@ -233,7 +246,7 @@ def _take_special(obj: Any, node: Node) -> None:
     node.kept = Kept.SUMMARY
     assert node.note is not None
     assert node.summary is not None
-    node.note["layout"] = str(obj.layout)[6:]
+    node.note, node.head = {**node.note, "layout": str(obj.layout)[6:]}, b""  # the note may be that of others, too
     if obj.is_meta:
         node.why = "a meta tensor has no data"
         return

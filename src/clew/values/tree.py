@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clew.records import Kept
 from clew.values.base import LEAF, MAPPING, Node, atom_of
-from clew.values.jsontext import INLINE_BYTES, has_text, is_encodable, only_text, plain
+from clew.values.jsontext import INLINE_BYTES, all_encodable, has_text, only_text, plain
 
 if TYPE_CHECKING:
     from clew.values.walk import Walk
@@ -128,7 +128,7 @@ def is_short_text(text: str, items: list[Any]) -> bool:
 def _are_names(node: Node) -> bool:
     if not only_text(node.key_types):
         return False
-    return node.text is not None or all(k.isascii() or is_encodable(k) for k in node.keys or ())
+    return node.text is not None or all_encodable(node.keys or ())
 
 
 def _has_dollar(node: Node) -> bool:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import weakref
+from functools import lru_cache
 from typing import Any, Final
+
+from xxhash import xxh3_128_digest
 
 from clew.records import Kept
 from clew.values.base import Looking, Node, register
 from clew.values.classes import type_name
+from clew.values.digest import head_of
 
 _WHY: Final = "only its type was noted"
 
@@ -41,8 +45,24 @@ def _drop(key: int) -> None:
     _alive.pop(key, None)
 
 
+def lost(marker: Unlooked) -> str:
+    """What whoever holds such a marker says of itself."""
+    return f"it holds a {marker.type}: {_WHY}"
+
+
+@lru_cache(1024)
+def written(type: str) -> tuple[dict[str, Any], bytes]:
+    """The JSON and the digest of such a marker."""
+    note = _note(type)
+    return {"$": "opaque", **note, "why": _WHY}, xxh3_128_digest(head_of(type, "opaque", note))
+
+
+def _note(type: str) -> dict[str, Any]:
+    return {"type": type, "name": ""}
+
+
 def _look(obj: Unlooked, walk: Looking) -> Node:
-    node = Node(obj.type, "opaque", note={"type": obj.type, "name": ""})
+    node = Node(obj.type, "opaque", note=_note(obj.type))
     node.kept, node.why = Kept.OPAQUE, _WHY
     node.aside = {"why": _WHY}
     return node

@@ -1,4 +1,4 @@
-"""What `clew.watch("*")` must record, found the slow and simple way: `sys.settrace`, and a copy of everything each line.
+"""What `clew.watch("*")` must record, found the slow and simple way: `sys.settrace`, and copies of everything.
 
 For programs with one statement on a line. Before each line runs, and when the frame is left, every local is compared
 with the exact copy made before; what is new belongs to the line that ran last.
@@ -24,18 +24,18 @@ class Seen:
     line: int
 
 
-def exact(value: Any) -> Any:
-    """A copy that compares exactly, by type and content; what is no plain data is just something."""
+def exact(value: Any, around: tuple[int, ...] = ()) -> Any:
+    """A copy that compares exactly, by type and content; whatever is not plain data through and through is OPAQUE."""
     if isinstance(value, float):
         return (float, value.hex())
     if type(value) in _ATOMS:
         return (type(value), value)
-    if type(value) in (list, tuple):
-        return (type(value), *map(exact, value))
-    if type(value) is dict:
-        return (dict, *((exact(key), exact(each)) for key, each in value.items()))
-    if type(value) in (set, frozenset):
-        return (type(value), frozenset(map(exact, value)))
+    if id(value) in around:
+        return ("itself", around.index(id(value)))
+    if type(value) in (list, tuple, dict, set):
+        parts = [part for pair in value.items() for part in pair] if type(value) is dict else value
+        inside = [exact(part, (*around, id(value))) for part in parts]
+        return OPAQUE if OPAQUE in inside else (type(value), *inside)
     return OPAQUE
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-HELPERS = '''\
+HELPERS = """\
 import contextlib
 
 
@@ -31,11 +31,11 @@ class Manager:
         return len(self.target)
 
     def __exit__(self, *error):
-        self.target.append("out")
-        return False
+        if error[0] is None:  # otherwise nobody can tell it from what the failing line did
+            self.target.append("out")
 
 
-'''
+"""
 
 _NAMES = ("a", "b", "c")
 _LISTS = ("xs", "ys")
@@ -60,14 +60,19 @@ _value = st.one_of(
 def _simple(draw: st.DrawFn, caught: bool, generator: bool, loop: bool) -> str:
     kinds = [
         "{n} = {v}", "{n} = {v}", "{l} = {w}", "{n}, {m} = {v}, {v2}", "{n}, *{l} = {w}", "*{l}, {n} = {w}",
-        "{n} = {m} = {v}", "{n}: int = {v}", "{n}: 'only annotated'", "{n} += 1", "{l} += [{n}]", "{l}.append({v})",
+        "{n} = {m} = {v}", "{n}: int = {v}", "{n} += 1", "{l} += [{n}]", "{l}.append({v})",
         "{l}.clear()", "push({l}, {v})", "d['k'] = {v}", "put(d, {n}, {v})", "d |= {{'z': {n}}}", "{l}[0] = {v}",
         "{l} = {o}", "del {n}", "del {l}[:]", "del d['k']", "{l} = [v for v in {o} if ({n} := v)]", "bump()",
         "({n} := {v})", "print_nothing = lambda: {n}", "import math", "from math import pi as {n}", "assert {n}",
         "{l} = sorted({o}, key=str)", "d = dict(d)", "{l}[len({l}):] = {o}", "pass", "shared = {v}", "total = count",
     ]  # fmt: skip
     if caught:  # a statement that fails half way; outside `try` what it did is nobody's to see
-        kinds += ["{n}, {m} = ({v}, {v2}, {v})", "{n}, ({m}, c) = 1, (2,)", "push_and_fail({l}, {v})", "raise ValueError({n})"]
+        kinds += [
+            "{n}, {m} = ({v}, {v2}, {v})",
+            "{n}, ({m}, c) = 1, (2,)",
+            "push_and_fail({l}, {v})",
+            "raise ValueError({n})",
+        ]
     if generator:
         kinds += ["yield {v}", "{n} = yield {l}", "{n} = yield from iter({l})"]
     if loop:
@@ -90,7 +95,9 @@ def _block(draw: st.DrawFn, depth: int, caught: bool, generator: bool, loop: boo
 
 
 @st.composite
-def _compound(draw: st.DrawFn, depth: int, caught: bool, generator: bool, loop: bool, indent: str) -> list[str]:
+def _compound(  # noqa: C901
+    draw: st.DrawFn, depth: int, caught: bool, generator: bool, loop: bool, indent: str
+) -> list[str]:
     inner = indent + "    "
 
     def block(*, caught: bool = caught, loop: bool = loop) -> list[str]:

@@ -95,7 +95,10 @@ def test_step_numbers_the_changes_of_the_others(tmp_path: Path) -> None:
 
 
 @on_every_engine
-def test_show_prints_changes_as_they_happen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_prints_changes_as_they_happen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLEW_QUIET", "1")  # functions of other tests may never have been called
     recorded(tmp_path, COUNT, "x", args=(1,), show=True)
     lines = [line.split("  ") for line in capsys.readouterr().err.splitlines()]
     assert [(place.rpartition(":")[2], text) for place, _, text in lines] == [("2", "x = -1"), ("4", "x = 0")]

@@ -40,7 +40,7 @@ class Instrumented:
 
 
 _known: weakref.WeakKeyDictionary[FunctionType, Instrumented] = weakref.WeakKeyDictionary()
-_cache: dict[tuple[CodeType, tuple[object, ...]], tuple[CodeType, Plan]] = {}
+_cache: dict[tuple[object, ...], tuple[CodeType, Plan]] = {}
 _CACHE_SIZE = 1024
 _lock = threading.RLock()
 
@@ -72,11 +72,15 @@ def instrument(function: FunctionType, options: Options, group: str | None = Non
 def _rewritten(function: FunctionType, known: Instrumented, found: source.Found) -> tuple[CodeType, Plan]:
     """A function made again and again (a closure, a fixture) is rewritten once."""
     requests = [options for options, _ in known.requests]
-    key = (known.original, tuple(options.key() for options in requests))
+    group = known.requests[-1][1]
+    code = known.original
+    # code objects of different files can be equal
+    where = (code.co_filename, code.co_qualname, function.__module__, group)
+    key = (code, where, tuple(options.key() for options in requests))
     if key not in _cache:
         while len(_cache) >= _CACHE_SIZE:
             _cache.pop(next(iter(_cache)))
-        _cache[key] = rewrite_code(known.original, found, requests, function.__module__, known.requests[-1][1])
+        _cache[key] = rewrite_code(code, found, requests, function.__module__, group)
     return _cache[key]
 
 

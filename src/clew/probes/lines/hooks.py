@@ -81,7 +81,9 @@ class HookedCall(LiveCall):
         return None, self.check
 
     def _take(self, index: int, value: Any, site: int, before: tuple[Any, Capture] | None) -> None:
-        now = capture(value, self.plan.watched[index].keep or self.recorder.keep_for(self.plan.names[index]))
+        now = self.look(index, value)
+        if now is None:
+            return
         self.tracked[index] = (value, now)
         if before is None or before[1].digest != now.digest:
             self._changed(index, value, site, now.value, _NOTHING)

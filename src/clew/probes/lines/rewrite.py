@@ -261,22 +261,33 @@ class _Rewriter:
 
     def _Match(self, node: ast.Match) -> list[ast.stmt]:
         cases: list[ast.match_case] = []
-        captured: list[str] = []
+        refused: dict[str, ast.pattern] = {}  # names that a case has bound whose guard then said no
         for case in node.cases:
-            names = effects.pattern_names(case.pattern)
-            walrus = effects.walrus_names([node.subject, case.guard])
-            line = case.pattern.lineno
-            found = effects.Effects(names, [*walrus, *(n for n in captured if n not in names)], in_place=True)
-            captured += names
+            line, names = case.pattern.lineno, effects.pattern_names(case.pattern)
+            by_subject = case.guard is None and effects.changes_in_place(node.subject)
+            before = self._before_case(node, case, {n: at for n, at in refused.items() if n not in names}, by_subject)
+            found = effects.Effects(names, effects.walrus_names([case.guard]), in_place=not by_subject)
             start = self._after(case.pattern, line, max(line, case.body[0].lineno - 1), found)
-            cases.append(ast.match_case(case.pattern, case.guard, [*start, *self.block(case.body)]))
-        at = node.cases[-1].pattern
-        if node.cases[-1].guard is not None or not _takes_all(at):
-            # a pattern that failed half way has bound the names it came past
-            rest = effects.Effects(may_bind=[*captured, *effects.walrus_names([node.subject])], in_place=True)
-            otherwise = self._after(at, node.lineno, node.lineno, rest) or [ast.copy_location(ast.Pass(), at)]
-            cases.append(ast.match_case(ast.copy_location(ast.MatchAs(), at), None, otherwise))
+            cases.append(ast.match_case(case.pattern, case.guard, [*before, *start, *self.block(case.body)]))
+            if case.guard is not None:
+                refused.update(dict.fromkeys([*names, *effects.walrus_names([case.guard])], case.pattern))
+        last = node.cases[-1]
+        if last.guard is not None or not _takes_all(last.pattern):
+            otherwise = self._before_case(node, last, refused, in_place=True)
+            nothing = ast.copy_location(ast.Pass(), last.pattern)
+            anything = ast.copy_location(ast.MatchAs(), last.pattern)
+            cases.append(ast.match_case(anything, None, otherwise or [nothing]))
         return [ast.copy_location(ast.Match(node.subject, cases), node)]
+
+    def _before_case(
+        self, node: ast.Match, case: ast.match_case, refused: dict[str, ast.pattern], in_place: bool
+    ) -> list[ast.stmt]:
+        """The tests for what `match` itself did, and the cases not taken; placed at the one that was looked at last."""
+        subject = effects.Effects(may_bind=effects.walrus_names([node.subject]), in_place=in_place)
+        new = self._after(case.pattern, node.lineno, node.lineno, subject)
+        for name, pattern in refused.items():
+            new += self._after(case.pattern, pattern.lineno, pattern.lineno, effects.Effects(may_bind=[name]))
+        return new
 
     def _Return(self, node: ast.Return) -> list[ast.stmt]:
         if node.value is None:
@@ -329,7 +340,7 @@ class _Rewriter:
         return new
 
     def _perhaps_bound(self, item: Item, site: Site) -> list[ast.stmt]:
-        handler = ast.ExceptHandler(t.marked("NameError"), None, [ast.Pass()])
+        handler = t.handler("NameError", ast.Pass())
         read = t.assign(VALUE, t.load(item.name))
         forget = t.assign(VALUE, t.none())  # a second reference would keep the value alive
         return [ast.Try([read], [handler], [*self._bound(item, site, VALUE), forget], [])]
@@ -348,7 +359,7 @@ class _Rewriter:
             [],
         )
         missing = self._missing(item, site)
-        handler = ast.ExceptHandler(t.marked("Exception"), None, [missing])
+        handler = t.handler("Exception", missing)
         forget = t.assign(VALUE, t.none())
         return [ast.Try([t.assign(VALUE, t.placeless(item.expression))], [handler], [changed, forget], [])]
 
@@ -372,7 +383,7 @@ class _Rewriter:
             for index, expression in expressions.items():
                 target = ast.Subscript(t.attribute(CALL, field_name), t.constant(index), ast.Store())
                 nothing = ast.Assign([copy.deepcopy(target)], ast.Constant(False))
-                handler = ast.ExceptHandler(t.marked("Exception"), None, [nothing])
+                handler = t.handler("Exception", nothing)
                 new.append(ast.Try([ast.Assign([target], t.placeless(expression))], [handler], [], []))
         return new
 

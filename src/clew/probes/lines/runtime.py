@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import weakref
 from time import time_ns
 from types import TracebackType
 from typing import Any
 
-import clew
-from clew import recording
+from clew import env, recording
 from clew.recorder.endings import describe, how_it_ended
 from clew.recorder.live import LiveCall, scalar_or_type
 from clew.recorder.plan import Plan
 from clew.values import SCALARS, Capture
 
 from .hooks import HookedCall
-
-_OURS = os.path.dirname(clew.__file__) + os.sep
 
 
 def enter(plan: Plan, args: tuple[Any, ...]) -> LiveCall:
@@ -101,7 +97,9 @@ class _Pausing:
     @property
     def tracked(self) -> dict[int, tuple[Any, Capture]]:
         held = _tracked.__get__(self)
-        return (held() or Tracked()) if type(held) is weakref.ref else held
+        if type(held) is weakref.ref:
+            held = held()
+        return Tracked() if held is None else held
 
     @tracked.setter
     def tracked(self, empty: object) -> None:
@@ -158,7 +156,7 @@ def _without_ours(error: BaseException) -> None:
     """The stack ran out, or Ctrl-C came, inside clew: what the user sees ends in the user's own code."""
     before = None
     here = error.__traceback__
-    while here is not None and not here.tb_frame.f_code.co_filename.startswith(_OURS):
+    while here is not None and not here.tb_frame.f_code.co_filename.startswith(env.PACKAGE):
         before, here = here, here.tb_next
     if before is None:
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from .expressions import Expression
 
@@ -38,10 +39,21 @@ def was(index: int) -> str:
     return f".clew_was{index}"
 
 
-def on_no_line(node: ast.stmt) -> ast.stmt:
-    """For a `with` of ours: leaving it must not look, to a debugger, like coming past its first line once more."""
+_Placed = TypeVar("_Placed", bound=ast.stmt | ast.expr | ast.excepthandler)
+
+
+def on_no_line(node: _Placed) -> _Placed:
+    """For where code of ours goes back to (leaving a `with`, an `except`): a debugger must not stop there again."""
     node.lineno = node.end_lineno = node.col_offset = node.end_col_offset = -1
     return node
+
+
+def handler(kind: str, body: ast.stmt) -> ast.ExceptHandler:
+    new = on_no_line(ast.ExceptHandler(marked(kind), None, [body]))
+    for node in ast.walk(new):
+        if isinstance(node, ast.stmt | ast.expr):
+            on_no_line(node)
+    return new
 
 
 def none() -> ast.expr:
