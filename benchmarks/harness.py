@@ -134,11 +134,11 @@ def _others(workers: list[Worker]) -> float:
     """Processor seconds used on this machine by anybody but this benchmark; 0 where that is not told."""
     try:
         with open("/proc/stat", encoding="ascii") as file:
-            user, nice, system = map(int, file.readline().split()[1:4])
+            user, nice, system, _idle, _wait, _irq, _soft, stolen = map(int, file.readline().split()[1:9])
         own = [_ticks(pid) for pid in (os.getpid(), *(worker.pid for worker in workers))]
     except OSError:
         return 0.0
-    return (user + nice + system - sum(own)) / os.sysconf("SC_CLK_TCK")
+    return (user + nice + system + stolen - sum(own)) / os.sysconf("SC_CLK_TCK")
 
 
 def _ticks(pid: int) -> int:

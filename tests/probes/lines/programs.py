@@ -121,7 +121,7 @@ def _compound(  # noqa: C901
         names = draw(st.sampled_from(["Exception", "(KeyError, IndexError)", "TypeError", "ValueError"]))
         return [
             f"{indent}try:", *block(caught=True), f"{indent}except {names} as e:", *block(),
-            f"{indent}except Exception as {name}:", *block(), f"{indent}else:", *block(),
+            f"{indent}except Exception as f:", *block(), f"{indent}else:", *block(),
         ]  # fmt: skip
     if kind == "finally":
         return [f"{indent}try:", *block(), f"{indent}finally:", *block(loop=False)]
