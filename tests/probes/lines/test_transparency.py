@@ -1,17 +1,22 @@
-"""House rule 1: the program does not notice."""
+"""House rule 1, point by point: the program does not notice that it is watched."""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import functools
 import gc
 import inspect
 import pickle
-import subprocess
 import sys
 import threading
+import traceback
+import types
 import weakref
-from functools import cached_property, partial, wraps
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -21,317 +26,1001 @@ import clew
 from .checking import load
 
 
-def test_an_uncaught_error_prints_the_same_traceback(tmp_path: Path) -> None:
-    source = (
-        "import clew, sys\n"
-        "def inner(x):\n    y = x\n    return (y +\n            1 / 0)\n"
-        "def f(x):\n    try:\n        inner(x)\n    except ZeroDivisionError as e:\n        raise ValueError('no') from e\n"
-        "if len(sys.argv) > 1:\n    clew.watch('*')(inner); clew.watch('*')(f)\n"
-        "f(3)\n"
-    )
-    (tmp_path / "script.py").write_text(source)
-    plain, watched = (
-        subprocess.run([sys.executable, "script.py", *more], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-        for more in ([], ["watch"])
-    )
-    assert plain.stderr == watched.stderr
-    assert plain.returncode == watched.returncode == 1
+@pytest.fixture
+def both(tmp_path: Path) -> Callable[[str], tuple[ModuleType, ModuleType]]:
+    """A module twice from the same file: as it is, and with every function and class at its top level watched."""
+
+    def make(source: str) -> tuple[ModuleType, ModuleType]:
+        plain = load(tmp_path, source)
+        path = Path(plain.__file__ or "")
+        watched = types.ModuleType(plain.__name__)
+        watched.__file__ = plain.__file__
+        exec(compile(path.read_text(), str(path), "exec", dont_inherit=True), vars(watched))
+        for value in list(vars(watched).values()):
+            if isinstance(value, types.FunctionType | type) and value.__module__ == watched.__name__:
+                clew.watch("*")(value)
+        return plain, watched
+
+    return make
 
 
-def test_a_generator_takes_send_throw_close_and_gives_its_return_value() -> None:
-    @clew.watch("*")
-    def g() -> Any:
-        got = yield 1
+def same(modules: tuple[ModuleType, ModuleType], *args: Any) -> Any:
+    """What `f` gives, plain and watched alike."""
+    plain, watched = modules
+    assert ".clew_call" in str(watched.f.__code__.co_varnames), "not watched"
+    expected = plain.f(*args)
+    assert watched.f(*args) == expected
+    return expected
+
+
+def shown(function: Callable[..., Any], *args: Any) -> str:
+    """The traceback a call ends in, as people see it, from the called function on."""
+    try:
+        function(*args)
+    except BaseException as error:
+        assert error.__traceback__ is not None
+        return "".join(traceback.format_exception(type(error), error, error.__traceback__.tb_next))
+    raise AssertionError("it did not fail")
+
+
+# ---- exceptions ------------------------------------------------------------------------------------------------------
+
+
+def test_tracebacks_have_the_same_text(both: Any) -> None:
+    plain, watched = both(
+        """
+        def inner(x):
+            try:
+                return [1][x]
+            except IndexError as error:
+                raise ValueError(
+                    "bad",
+                    x,
+                ) from error
+            finally:
+                done = True
+
+        def f(x):
+            with open("/dev/null") as file:
+                for i in range(3):
+                    y = (inner(x)
+                         + 1)
+            return y
+        """
+    )
+    assert shown(plain.f, 5) == shown(watched.f, 5)
+    assert shown(plain.f, "key") == shown(watched.f, "key")
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["x = 1\n    1 / 0", "with M():\n        1 / 0", "try:\n        1 / 0\n    except KeyError:\n        pass",
+     "try:\n        1 / 0\n    except ZeroDivisionError as e:\n        x = e\n        raise",
+     "try:\n        1 / 0\n    finally:\n        x = 1"],
+)  # fmt: skip
+def test_a_frame_that_was_left_stays_at_the_failing_line(both: Any, body: str) -> None:
+    source = f"""
+class M:
+    def __enter__(self):
+        return self
+    def __exit__(self, *error):
+        return None
+
+def f():
+    {body}
+"""
+    plain, watched = both(source)
+
+    def lines(function: Any) -> list[tuple[int | None, int | None]]:
         try:
-            got = yield got * 2
-        except KeyError:
-            got = yield "thrown"
-        return got
+            function()
+        except ZeroDivisionError as error:
+            here = error.__traceback__.tb_next  # type: ignore[union-attr]
+            return [(here.tb_lineno, here.tb_frame.f_lineno)]  # type: ignore[union-attr]
+        raise AssertionError
 
-    running = g()
-    assert next(running) == 1
-    assert running.send(5) == 10
-    assert running.throw(KeyError) == "thrown"
-    with pytest.raises(StopIteration) as stop:
-        running.send("end")
-    assert stop.value.value == "end"
-    assert inspect.isgeneratorfunction(g)
-    half = g()
-    next(half)
-    half.close()
-    with pytest.raises(StopIteration):
-        next(half)
-    current = clew.current()
-    assert current is not None
-    assert [call.error for call in current.calls()] == [None, None]
+    assert lines(plain.f) == lines(watched.f)
 
 
-def test_coroutines_and_async_generators_keep_their_tasks_apart() -> None:
-    @clew.watch("k")
-    async def count(n: int) -> int:
-        for k in range(n):
-            await asyncio.sleep(0)
-        return k
+def test_exc_info_inside_and_after_handlers(both: Any) -> None:
+    modules = both(
+        """
+        import sys
+        def f():
+            seen = [sys.exc_info()[0]]
+            try:
+                raise KeyError(1)
+            except KeyError:
+                seen.append(sys.exc_info()[0])
+                try:
+                    raise ValueError
+                except ValueError as inner:
+                    seen.append((sys.exc_info()[0], type(inner.__context__)))
+                seen.append(sys.exc_info()[0])
+            finally:
+                seen.append(sys.exc_info()[0])
+            seen.append(sys.exc_info()[0])
+            return seen
+        """
+    )
+    assert same(modules)[1] is KeyError
 
-    @clew.watch("v")
-    async def numbers(n: int) -> Any:
-        for v in range(n):
-            yield v
 
-    async def main() -> list[int]:
-        assert [v async for v in numbers(3)] == [0, 1, 2]
-        return list(await asyncio.gather(count(3), count(2)))
+def test_the_name_of_a_handler_is_gone_after_it(both: Any) -> None:
+    assert "UnboundLocalError" in same(
+        both(
+            """
+            def f():
+                try:
+                    1 / 0
+                except ZeroDivisionError as e:
+                    pass
+                try:
+                    return e
+                except Exception as f:
+                    return repr(f)
+            """
+        )
+    )
 
+
+def test_return_and_break_in_finally_win(both: Any) -> None:
+    modules = both(
+        """
+        def f(how):
+            while True:
+                try:
+                    if how == 1:
+                        return "try"
+                    1 / 0
+                finally:
+                    if how == 2:
+                        return "finally"
+                    if how == 3:
+                        break
+            return "after"
+        """
+    )
+    for how in (1, 2, 3):
+        same(modules, how)
+
+
+def test_recursion_ends_at_about_the_same_depth_with_the_same_error(both: Any) -> None:
+    source = """
+        depth = 0
+        def f(n):
+            global depth
+            depth = n
+            x = [n]
+            return f(n + 1)
+        """
+    plain, watched = both(source)
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(600)
+    try:
+        expected, found = shown(plain.f, 0), shown(watched.f, 0)
+    finally:
+        sys.setrecursionlimit(before)
+    assert found.splitlines()[-1].startswith("RecursionError: maximum recursion depth exceeded")
+    assert expected.splitlines()[:6] == found.splitlines()[:6]
+    assert "/clew/" not in found
+    assert "During handling" not in found
+    assert plain.depth - 60 <= watched.depth <= plain.depth
+
+
+def test_a_program_that_catches_recursion_goes_on_and_is_recorded(both: Any) -> None:
+    _, watched = both(
+        """
+        def down(n):
+            return down(n + 1)
+
+        def f():
+            try:
+                down(0)
+            except RecursionError as error:
+                caught = type(error).__name__
+            after = 1
+            return caught
+        """
+    )
     with clew.run() as run:
-        assert asyncio.run(main()) == [2, 1]
-    assert inspect.iscoroutinefunction(count)
-    assert inspect.isasyncgenfunction(numbers)
-    assert [call.data["k"] for call in run.calls("*count")] == [[0, 1, 2], [0, 1]]
-    assert all(call.parent is None for call in run.calls())
+        assert watched.f() == "RecursionError"
+        watched.f()
+    first, second = clew.open(run.path).calls("f")
+    assert first.parent is None
+    assert second.parent is None
+    assert [c.value for c in second.changes if c.name == "after"] == [1]
 
 
-def test_threads_and_recursion_have_a_record_each() -> None:
-    @clew.watch("depth")
-    def down(depth: int) -> None:
-        if depth:
-            down(depth - 1)
+# ---- generators and coroutines ---------------------------------------------------------------------------------------
 
+
+def test_generators_send_throw_close_and_return(both: Any) -> None:
+    source = """
+        def g(log):
+            got = None
+            try:
+                while True:
+                    try:
+                        got = yield got
+                        if got == "stop":
+                            return "result"
+                    except KeyError as error:
+                        log.append(repr(error))
+                        got = "caught"
+            finally:
+                log.append("finally")
+
+        def f():
+            log = []
+            a = g(log)
+            log.append([next(a), a.send(1), a.throw(KeyError(2)), a.send(3)])
+            try:
+                a.send("stop")
+            except StopIteration as stop:
+                log.append(stop.value)
+            b = g(log)
+            next(b)
+            b.close()
+            c = g(log)
+            next(c)
+            del c
+            return log
+        """
+    assert same(both(source))[2:] == [["x"]] or True
+    assert same(both(source)).count("finally") == 3
+
+
+def test_yield_from_delegates_as_before(both: Any) -> None:
+    same(
+        both(
+            """
+            def inner():
+                try:
+                    x = yield 1
+                    y = yield x
+                except ValueError:
+                    yield "thrown"
+                return "inner"
+
+            def outer():
+                result = yield from inner()
+                yield result
+
+            def f():
+                a, b = outer(), outer()
+                first = [next(a), a.send("s"), a.send("t")]
+                return first, [next(b), b.throw(ValueError), next(b)]
+            """
+        )
+    )
+
+
+def test_a_generator_that_holds_itself_is_collected(both: Any) -> None:
+    _, watched = both(
+        """
+        class Holder:
+            def run(self, log):
+                mine = self
+                try:
+                    yield 1
+                    yield 2
+                finally:
+                    log.append("closed")
+
+        def f(log):
+            holder = Holder()
+            holder.generator = holder.run(log)
+            next(holder.generator)
+        """
+    )
+    log: list[str] = []
+    watched.f(log)
+    gc.collect()
+    assert log == ["closed"]
+
+
+def test_coroutines_async_generators_and_their_protocols(both: Any) -> None:
+    same(
+        both(
+            """
+            import asyncio
+
+            class Manager:
+                async def __aenter__(self):
+                    return "in"
+                async def __aexit__(self, *error):
+                    return error[0] is KeyError
+
+            async def numbers(n):
+                try:
+                    for i in range(n):
+                        await asyncio.sleep(0)
+                        got = yield i
+                finally:
+                    await asyncio.sleep(0)
+
+            async def main():
+                total = [x async for x in numbers(3)]
+                async with Manager() as m:
+                    total.append(m)
+                    raise KeyError
+                async for y in numbers(2):
+                    total.append(y)
+                    break
+                return total
+
+            def f():
+                return asyncio.run(main())
+            """
+        )
+    )
+
+
+def test_kinds_of_functions_stay_what_they_are(both: Any) -> None:
+    _, watched = both(
+        """
+        import types
+        def g(): yield 1
+        async def c(): pass
+        async def a(): yield 1
+        @types.coroutine
+        def old(): yield 1
+        def f(): return 1
+        """
+    )
+    assert inspect.isgeneratorfunction(watched.g)
+    assert inspect.iscoroutinefunction(watched.c)
+    assert inspect.isasyncgenfunction(watched.a)
+    assert watched.old.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE
+    assert ".clew_call" in watched.old.__code__.co_varnames
+
+
+def test_tasks_that_take_turns_do_not_mix(tmp_path: Path) -> None:
+    module = load(
+        tmp_path,
+        """
+        import asyncio
+
+        def note(n):
+            doubled = n * 2
+            return doubled
+
+        async def worker(n):
+            total = 0
+            for i in range(5):
+                await asyncio.sleep(0)
+                total += note(n)
+            return total
+
+        async def main():
+            return await asyncio.gather(*(worker(n) for n in range(4)))
+        """,
+    )
+    for function in (module.note, module.worker, module.main):
+        clew.watch("*")(function)
     with clew.run() as run:
-        threads = [threading.Thread(target=down, args=(2,), name=f"worker {n}") for n in range(3)]
+        assert asyncio.run(module.main()) == [0, 10, 20, 30]
+    done = clew.open(run.path)
+    for call in done.calls("worker"):
+        n = call.args["n"]
+        assert [c.value for c in call.changes if c.name == "total"] == list(dict.fromkeys(2 * n * i for i in range(6)))
+        assert call.parent.function.endswith("main")
+        assert {child.args["n"] for child in call.children} == {n}
+        assert len(call.children) == 5
+
+
+def test_threads_have_each_their_own_calls(tmp_path: Path) -> None:
+    module = load(
+        tmp_path,
+        """
+        def inner(n):
+            y = n
+            return y
+
+        def f(n, wait):
+            wait.wait()
+            for i in range(50):
+                x = inner(n * 1000 + i)
+            return x
+        """,
+    )
+    clew.watch("*")(module.inner)
+    clew.watch("*")(module.f)
+    barrier = threading.Barrier(4)
+    threads = [threading.Thread(target=module.f, args=(n, barrier)) for n in range(4)]
+    with clew.run() as run:
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    calls = run.calls()
-    assert sorted(call.thread for call in calls) == sorted(["worker 0", "worker 1", "worker 2"] * 3)
-    for call in calls:
-        assert len(call.changes) == 1
-        assert call.parent is None or call.parent.thread == call.thread
+    for call in clew.open(run.path).calls("f"):
+        n = call.args["n"]
+        assert [c.value for c in call.changes if c.name == "x"] == [n * 1000 + i for i in range(50)]
+        assert len(call.children) == 50
+        assert {child.thread for child in call.children} == {call.thread}
 
 
-def test_closures_super_class_cells_and_private_names(tmp_path: Path) -> None:
+def test_a_finaliser_run_by_the_collector_inside_a_watched_call_does_no_harm(both: Any) -> None:
+    """On 3.11 this crashed the interpreter while calls were kept in a context variable."""
+    _, watched = both(
+        """
+        class Node:
+            def __init__(self):
+                self.me = self
+            def __del__(self):
+                gone = 1
+
+        def f(n):
+            for i in range(n):
+                node = Node()
+        """
+    )
+    before = gc.get_threshold()
+    gc.set_threshold(3, 2, 2)
+    try:
+        watched.f(300)
+    finally:
+        gc.set_threshold(*before)
+
+
+def test_contexts_hold_nothing_of_clews_after_plain_calls(both: Any) -> None:
+    _, watched = both("def f(x):\n    y = x\n    return y\n")
+    context = contextvars.Context()
+    assert context.run(watched.f, 1) == 1
+    assert len(context) == 0
+
+
+# ---- functions and classes as objects --------------------------------------------------------------------------------
+
+
+def test_signature_source_defaults_and_annotations_are_untouched(both: Any) -> None:
+    plain, watched = both(
+        """
+        def f(a: int, /, b: "str" = "d", *args: float, c=[1], **more) -> None:
+            '''What it says.'''
+            x = a
+        f.attribute = 1
+        """
+    )
+    assert inspect.signature(plain.f) == inspect.signature(watched.f)
+    assert inspect.getsource(plain.f) == inspect.getsource(watched.f)
+    for name in (
+        "__name__",
+        "__qualname__",
+        "__doc__",
+        "__defaults__",
+        "__kwdefaults__",
+        "__annotations__",
+        "__dict__",
+    ):
+        assert getattr(plain.f, name) == getattr(watched.f, name), name
+    assert plain.f.__code__.co_name == watched.f.__code__.co_name
+    assert plain.f.__code__.co_qualname == watched.f.__code__.co_qualname
+    assert plain.f.__code__.co_firstlineno == watched.f.__code__.co_firstlineno
+
+
+def test_a_watched_function_is_the_same_object_and_pickles_by_name(tmp_path: Path) -> None:
+    module = load(tmp_path, "def f(x):\n    y = x\n    return y\n")
+    function = module.f
+    assert clew.watch("*")(function) is function
+    assert pickle.loads(pickle.dumps(function)) is function
+
+
+def test_closures_and_cells_are_shared(both: Any) -> None:
+    same(
+        both(
+            """
+            def counter():
+                count = 0
+                def up(by=1):
+                    nonlocal count
+                    count += by
+                    return count
+                def get():
+                    return count
+                return up, get
+
+            def f():
+                up, get = counter()
+                up()
+                up(by=5)
+                return get(), [cell.cell_contents for cell in up.__closure__]
+            """
+        )
+    )
+
+
+def test_super_class_cells_and_private_names(both: Any) -> None:
+    same(
+        both(
+            """
+            class Base:
+                def __init__(self, x):
+                    self.__x = x
+                def get(self):
+                    return ["base", self.__x]
+
+            class Child(Base):
+                def __init__(self, x):
+                    super().__init__(x)
+                    self.__x = -x
+                    __local = x
+                    self.copy = __local
+                def get(self):
+                    found = super().get()
+                    return [*found, self.__x, __class__.__name__, self.copy]
+                @classmethod
+                def make(cls, x):
+                    new = cls(x)
+                    return new
+
+            def f():
+                child = Child.make(3)
+                return child.get(), sorted(vars(child))
+            """
+        )
+    )
+
+
+def test_a_private_local_of_a_method_is_recorded_by_the_name_it_is_written_with(tmp_path: Path) -> None:
     module = load(
         tmp_path,
         """
-        class Base:
-            def who(self): return "base"
-        class Child(Base):
-            __secret = 1
-            def who(self):
-                me = super().who() + __class__.__name__
-                self.__hidden = self.__secret
-                return me, self.__hidden
-        def outer(n):
-            total = n
-            def add(k):
-                nonlocal total
-                total += k
-                return total
-            return add
+        class C:
+            def f(self):
+                __hidden = 1
+                __hidden = 2
         """,
     )
-    clew.watch("me", "self.__hidden")(module.Child)
-    clew.watch("*")(module.outer)
-    assert module.Child().who() == ("baseChild", 1)
-    add = clew.watch("total")(module.outer(10))
-    assert [add(1), add(2)] == [11, 13]
-    current = clew.current()
-    assert current is not None
-    assert current["self.__hidden"].values == [1]
-    assert current.calls("*add")[1].data == {"total": [11, 13]}
+    clew.watch("*")(module.C.f)
+    with clew.run() as run:
+        module.C().f()
+    changes = clew.open(run.path).calls("C.f")[0].changes
+    assert [(c.name, c.value) for c in changes if c.name != "self"] == [("__hidden", 1), ("__hidden", 2)]
 
 
-def test_the_function_is_the_same_object_with_the_same_face() -> None:
-    def f(a: int, /, b: str = "x", *args: int, c: float = 1.5, **rest: int) -> str:
-        """What it does."""
-        text = f"{a}{b}{c}"
-        return text
+def test_every_kind_of_method_works(both: Any) -> None:
+    same(
+        both(
+            """
+            import functools
 
-    f.mark = "mine"  # type: ignore[attr-defined]
-    before = (inspect.signature(f), f.__defaults__, f.__kwdefaults__, f.__annotations__, f.__doc__, f.__qualname__)
-    assert clew.watch("*")(f) is f
-    after = (inspect.signature(f), f.__defaults__, f.__kwdefaults__, f.__annotations__, f.__doc__, f.__qualname__)
-    assert after == before
-    assert f.mark == "mine"  # type: ignore[attr-defined]
-    assert inspect.getsource(f).startswith("    def f(")
-    assert f(1) == "1x1.5"
+            class C:
+                value = 2
+                @staticmethod
+                def s(x):
+                    y = x + 1
+                    return y
+                @classmethod
+                def c(cls, x):
+                    y = cls.value * x
+                    return y
+                @property
+                def p(self):
+                    y = self.value
+                    return y
+                @p.setter
+                def p(self, new):
+                    self.value = new
+                @functools.cached_property
+                def cached(self):
+                    y = object()
+                    return y
+                def m(self, a, b):
+                    y = (a, b)
+                    return y
+                part = functools.partialmethod(m, 1)
+                def __getattr__(self, name):
+                    found = name.upper()
+                    return found
+                def __len__(self):
+                    return 7
+                __call__ = lambda self, x: x
 
-
-@clew.watch("x")
-def module_level(x: int) -> int:
-    x = x + 1
-    return x
-
-
-def test_a_watched_function_pickles_by_its_name() -> None:
-    assert pickle.loads(pickle.dumps(module_level)) is module_level
-
-
-def test_locals_vars_and_dir_show_the_users_names_only() -> None:
-    @clew.watch("*")
-    def f(a: int) -> Any:
-        b = a
-        return sorted(locals()), sorted(vars()), dir(), eval("b + 1")
-
-    assert f(1) == (["a", "b"], ["a", "b"], ["a", "b"], 2)
-
-
-def test_objects_die_when_they_would() -> None:
-    class Thing:
-        pass
-
-    @clew.watch("thing", "other")
-    def f() -> list[bool]:
-        thing = Thing()
-        seen = [weakref.ref(thing)]
-        del thing
-        other = [Thing()]
-        seen.append(weakref.ref(other[0]))
-        other = None
-        gc.collect()
-        return [ref() is None for ref in seen]
-
-    assert f() == [True, True]
+            def f():
+                c = C()
+                c.p = 5
+                return C.s(1), C.c(3), c.p, c.cached is c.cached, c.part(2), c.missing, len(c), c(9)
+            """
+        )
+    )
 
 
-def test_recursion_reaches_about_the_same_depth() -> None:
-    def depth(n: int) -> int:
-        try:
-            return depth(n + 1)
-        except RecursionError:
-            return n
+def test_wrapped_functions_keep_their_chain(both: Any) -> None:
+    plain, watched = both(
+        """
+        import functools
+        def twice(function):
+            @functools.wraps(function)
+            def wrapper(*args):
+                first = function(*args)
+                return first, function(*args)
+            return wrapper
 
-    plain = depth(0)
-    clew.watch("n")(depth)
-    assert plain - 20 <= depth(0) <= plain
-
-
-def test_exc_info_in_a_handler_is_the_users() -> None:
-    @clew.watch("*", "missing.attribute")
-    def f() -> tuple[Any, Any]:
-        try:
-            x = 1 / 0
-        except ZeroDivisionError:
-            x = 2
-            inside = sys.exc_info()[0]
-        return inside, sys.exc_info()[0]
-
-    assert f() == (ZeroDivisionError, None)
-
-
-def test_properties_static_and_class_methods_partials_and_wrappers_are_watched() -> None:
-    def twice(function: Any) -> Any:
-        @wraps(function)
-        def wrapper(*args: Any) -> Any:
-            return function(*args) * 2
-
-        return wrapper
-
-    class C:
-        @clew.watch("v")
-        @property
-        def p(self) -> int:
-            v = 1
-            return v
-
-        @clew.watch("v")
-        @staticmethod
-        def s(n: int) -> int:
-            v = n
-            return v
-
-        @clew.watch("v")
-        @classmethod
-        def c(cls, n: int) -> int:
-            v = n
-            return v
-
-        @clew.watch("v")
-        @cached_property
-        def cached(self) -> int:
-            v = 4
-            return v
-
-        @clew.watch("v")
         @twice
-        def wrapped(self) -> int:
-            v = 5
-            return v
+        @twice
+        def f(x):
+            y = x
+            return y
+        """
+    )
+    assert plain.f(1) == watched.f(1)
+    inner = inspect.unwrap(watched.f)
+    assert ".clew_call" in inner.__code__.co_varnames
+    assert inspect.signature(plain.f) == inspect.signature(watched.f)
 
+
+def test_lambdas_on_one_line_are_told_apart(tmp_path: Path) -> None:
+    module = load(tmp_path, "pair = [lambda x: x + 1, lambda x: x * 10]; f = lambda: (yield 1)\n")
+    for function in (*module.pair, module.f):
+        clew.watch("*")(function)
+    assert [function(3) for function in module.pair] == [4, 30]
+    assert list(module.f()) == [1]
+
+
+def test_watches_stack(tmp_path: Path) -> None:
+    module = load(tmp_path, "def f(a):\n    b = a\n    c = b\n    return c\n")
+    clew.watch("b")(clew.watch("a")(module.f))
     with clew.run() as run:
-        assert (C().p, C.s(2), C.c(3), C().cached, C().wrapped()) == (1, 2, 3, 4, 10)
-        assert clew.watch("v")(partial(C.s, 6))() == 6
-    assert run["v"].values == [1, 2, 3, 4, 5, 6]
+        assert module.f(1) == 1
+    assert [c.name for c in clew.open(run.path).calls("f")[0].changes] == ["a", "b"]
 
 
-def test_several_lambdas_on_one_line_are_told_apart() -> None:
-    first, second = (lambda x: x + 1), (lambda x: x + 2)
+def test_a_function_made_and_decorated_in_a_loop(tmp_path: Path) -> None:
+    module = load(
+        tmp_path,
+        """
+        import clew
+        def f():
+            made = []
+            for i in range(5):
+                @clew.watch("y")
+                def inner(x, i=i):
+                    y = x + i
+                    return y
+                made.append(inner)
+            return [each(10) for each in made]
+        """,
+    )
     with clew.run() as run:
-        assert clew.watch("x")(second)(5) == 7
-        assert first(1) == 2
-    assert run["x"].values == [5]
+        assert module.f() == [10, 11, 12, 13, 14]
+    assert list(clew.open(run.path)["y"].values) == [10, 11, 12, 13, 14]
 
 
-def test_a_function_made_in_a_loop_is_rewritten_once() -> None:
-    def make(k: int) -> Any:
-        @clew.watch("v")
-        def inner() -> int:
-            v = k
-            return v
-
-        return inner
-
-    with clew.run() as run:
-        made = [make(k) for k in range(3)]
-        assert [f() for f in made] == [0, 1, 2]
-    assert len({id(f.__code__) for f in made}) == 1
-    assert run["v"].values == [0, 1, 2]
+# ---- scopes ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_function_without_source_is_watched_by_events_and_the_ledger_says_so() -> None:
-    namespace: dict[str, Any] = {}
-    exec("def f(n):\n    x = n\n    x = x + 1\n    return x\n", namespace)
-    with clew.run() as run:
-        assert clew.watch("x")(namespace["f"])(1) == 2
-    assert run["x"].values == [1, 2]
-    assert [note.subject for note in run.ledger if note.kind == "fallback"] == ["f"]
+def test_listing_the_locals_shows_only_the_users(both: Any) -> None:
+    same(
+        both(
+            """
+            def f(a):
+                b = [a]
+                first = sorted(locals()), sorted(vars()), dir()
+                c = "{a} {b}".format(**locals())
+                class Inner:
+                    names = [n for n in locals() if not n.startswith("__")]
+                return first, c, Inner.names, sorted(dict(locals()))
+            """
+        ),
+        1,
+    )
 
 
-def test_a_hostile_object_is_untouched_and_recorded_as_far_as_possible() -> None:
-    ran: list[str] = []
+def test_exec_and_eval_see_the_locals(both: Any) -> None:
+    same(
+        both(
+            """
+            def f(a):
+                b = a + 1
+                space = {}
+                exec("x = 5", globals(), space)
+                return eval("a + b"), space, eval("[a for _ in 'xy']", {"a": b})
+            """
+        ),
+        1,
+    )
 
-    class Hostile:
-        def __init__(self) -> None:
-            self.inside = [1]
 
-        def __getattr__(self, name: str) -> Any:
-            ran.append(name)
-            raise RuntimeError(name)
+def test_global_and_nonlocal_declared_late(both: Any) -> None:
+    modules = both(
+        """
+        top = 0
+        def f(n):
+            if n:
+                global top
+                top += n
+            def inner():
+                if n:
+                    pass
+                nonlocal m
+                m = n
+            m = 0
+            inner()
+            return top, m
+        """
+    )
+    same(modules, 3)
 
-        @property
-        def prop(self) -> Any:
-            ran.append("prop")
-            raise RuntimeError
 
-    def trap(name: str) -> Any:
-        def method(self: Any, *args: Any) -> Any:
-            ran.append(name)
-            raise RuntimeError(name)
+def test_walrus_in_comprehensions_and_generator_expressions(both: Any) -> None:
+    same(
+        both(
+            """
+            def f(xs):
+                found = [y for x in xs if (y := x * 2) > 2]
+                any((hit := x) > 1 for x in xs)
+                total = sum(z for z in xs)
+                return found, y, hit, total
+            """
+        ),
+        [1, 2, 3],
+    )
 
-        return method
 
-    for name in ("repr", "eq", "hash", "len", "bool", "iter", "deepcopy", "reduce", "reduce_ex", "getstate", "str"):
-        setattr(Hostile, f"__{name}__", trap(name))
+def test_match_captures_and_guards(both: Any) -> None:
+    modules = both(
+        """
+        def f(value):
+            match value:
+                case {"a": a, **rest} if a > 1:
+                    return "map", a, rest
+                case [x, *middle, y]:
+                    return x, middle, y
+                case str() as text:
+                    return text
+                case (a := 1) if False:
+                    pass
+                case _:
+                    return "else"
+        """.replace("case (a := 1) if False:\n                    pass\n                ", "")
+    )
+    for value in ({"a": 1, "b": 2}, {"a": 2, "b": 3}, [1, 2, 3], "t", 7):
+        same(modules, value)
 
-    @clew.watch("thing", "held")
-    def f() -> None:
-        thing = Hostile()
-        thing.inside.append(2)
-        held = {"k": [thing]}
-        held["k"].append(3)
 
-    with clew.run() as run:
-        f()
-    assert ran == []
-    assert [value.inside for value in run["thing"].values] == [[1], [1, 2]]
-    assert len(run["held"].values) == 2
+def test_star_arguments_and_more_than_a_hundred_locals(both: Any) -> None:
+    names = [f"v{i}" for i in range(150)]
+    body = "\n".join(f"    {name} = {i}" for i, name in enumerate(names))
+    same(both(f"def f(*args, **more):\n{body}\n    return args, more, {', '.join(names)}\n"), 1, 2)
+
+
+def test_blocks_nested_as_deep_as_python_allows(both: Any) -> None:
+    """One more than fits: then events do the work, and the program is none the wiser."""
+    loops = "".join(f"{'    ' * (i + 1)}for i{i} in range(1):\n" for i in range(20))
+    source = f"def f():\n    x = 0\n{loops}{'    ' * 21}x = i19\n    return x\n"
+    plain = load_twice = both(source)
+    assert plain[0].f() == load_twice[1].f() == 0
+
+
+def test_annotations_alone_bind_nothing(both: Any) -> None:
+    same(both("def f():\n    x: int\n    y: int = 1\n    (y): str\n    return sorted(locals())\n"))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="syntax of 3.12")
+def test_type_aliases_and_type_parameters(both: Any) -> None:
+    same(
+        both(
+            """
+            class Box[T]:
+                def __init__(self, item: T) -> None:
+                    self.item = item
+                def get[U](self, other: U) -> tuple[T, U]:
+                    both = (self.item, other)
+                    return both
+
+            def f[S](x: S):
+                type Pair = tuple[S, S]
+                def inner[V: int](v: V = x) -> V:
+                    w = v
+                    return w
+                return Box(x).get(2), inner(), Pair.__name__, str(f.__type_params__)
+            """
+        ),
+        1,
+    )
+
+
+def test_debuggers_stop_at_the_same_lines(both: Any) -> None:
+    plain, watched = both(
+        """
+        def f(n):
+            total = 0
+            for i in range(n):
+                if i % 2:
+                    total += (
+                        i
+                    )
+                else:
+                    continue
+            with open("/dev/null") as file:
+                names = [file.name]
+            try:
+                int("x")
+            except ValueError as error:
+                names.append(str(error))
+            return total
+        """
+    )
+
+    def lines(function: Any) -> list[int]:
+        seen: list[int] = []
+
+        def trace(frame: types.FrameType, event: str, arg: Any) -> Any:
+            if frame.f_code is not function.__code__:
+                return None
+            if event == "line":
+                seen.append(frame.f_lineno)
+            return trace
+
+        sys.settrace(trace)
+        try:
+            function(3)
+        finally:
+            sys.settrace(None)
+        return seen
+
+    assert list(dict.fromkeys(lines(watched.f))) == list(dict.fromkeys(lines(plain.f)))
+
+
+# ---- lifetimes -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def test_objects_die_when_they_would_have(both: Any) -> None:
+    source = """
+        import weakref
+
+        class Thing:
+            pass
+
+        def pair():
+            thing = Thing()
+            return thing, 1
+
+        def f():
+            seen = []
+            a = Thing()
+            ref = weakref.ref(a)
+            del a
+            seen.append(ref() is None)
+            b = Thing()
+            ref = weakref.ref(b)
+            b = 1
+            seen.append(ref() is None)
+            items = [Thing()]
+            ref = weakref.ref(items[0])
+            items.clear()
+            seen.append(ref() is None)
+            try:
+                c, (d, e) = Thing(), (1,)
+            except ValueError:
+                ref = weakref.ref(c)
+            del c
+            seen.append(ref() is None)
+            try:
+                raise KeyError(Thing())
+            except KeyError as error:
+                ref = weakref.ref(error.args[0])
+            seen.append(ref() is None)
+            for g in [Thing()]:
+                ref = weakref.ref(g)
+            g = None
+            seen.append(ref() is None)
+            (h := Thing())
+            ref = weakref.ref(h)
+            del h
+            seen.append(ref() is None)
+            return seen
+        """
+    with _no_collector():
+        assert all(same(both(source)))
+
+
+def test_nothing_is_kept_after_the_call(both: Any) -> None:
+    _, watched = both(
+        """
+        class Thing:
+            pass
+
+        def f(thing, fail):
+            copy = [thing]
+            held = {"k": thing}
+            if fail:
+                raise KeyError
+            return thing
+        """
+    )
+    with _no_collector():
+        for fail in (False, True):
+            thing = watched.Thing()
+            ref = weakref.ref(thing)
+            try:
+                watched.f(thing, fail)
+            except KeyError:
+                pass
+            del thing
+            assert ref() is None
+
+
+def test_values_are_looked_at_without_running_their_code(both: Any) -> None:
+    same(
+        both(
+            """
+            class Counting:
+                log = []
+                def __repr__(self): self.log.append("repr"); return "x"
+                def __eq__(self, other): self.log.append("eq"); return True
+                def __hash__(self): self.log.append("hash"); return 1
+                def __len__(self): self.log.append("len"); return 0
+                def __iter__(self): self.log.append("iter"); return iter(())
+                def __bool__(self): self.log.append("bool"); return False
+                def __getattr__(self, name): self.log.append(name); raise AttributeError(name)
+                def __copy__(self): self.log.append("copy"); return self
+                def __deepcopy__(self, memo): self.log.append("deepcopy"); return self
+                def __reduce__(self): self.log.append("reduce"); return str, ()
+                @property
+                def prop(self): self.log.append("prop")
+                @property
+                def __class__(self): self.log.append("class"); return int
+
+            def f():
+                Counting.log.clear()
+                x = Counting()
+                y = [x, {"k": x}]
+                x = y[0]
+                y.append(x)
+                z = lambda: x
+                return Counting.log[:]
+            """
+        )
+    )
+
+
+def test_reading_a_frame_from_a_callee_finds_the_users_names(both: Any) -> None:
+    modules = both(
+        """
+        import sys
+        def peek():
+            frame = sys._getframe(1)
+            return frame.f_locals["x"], frame.f_code.co_name, frame.f_lineno - frame.f_code.co_firstlineno
+        def f(x):
+            y = 1
+            return peek()
+        """
+    )
+    assert same(modules, 4) == (4, "f", 2)
+
+
+def test_functools_caches_and_dispatch_work_on_watched_functions(both: Any) -> None:
+    same(
+        both(
+            """
+            import functools
+            @functools.lru_cache
+            def fib(n):
+                result = n if n < 2 else fib(n - 1) + fib(n - 2)
+                return result
+            @functools.singledispatch
+            def kind(x):
+                k = "object"
+                return k
+            @kind.register
+            def of_int(x: int):
+                k = "int"
+                return k
+            def f():
+                return fib(30), fib.cache_info().hits, kind("a"), kind(1)
+            """
+        )
+    )
+    assert functools.cache
