@@ -40,8 +40,27 @@ class Watched:
 class Plan:
     """The sites of one function (or module level) under one set of options."""
 
-    __slots__ = ("base", "called", "dedupe", "file", "from_star", "group", "hooks", "ignored", "line", "lines",
-                 "locals", "module", "name", "names", "on_return", "owners", "parameters", "watched", "width")  # fmt: skip
+    __slots__ = (
+        "base",
+        "called",
+        "dedupe",
+        "file",
+        "from_star",
+        "group",
+        "hooks",
+        "ignored",
+        "line",
+        "lines",
+        "locals",
+        "module",
+        "name",
+        "names",
+        "on_return",
+        "owners",
+        "parameters",
+        "watched",
+        "width",
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -129,7 +129,9 @@ class Watching:
         if isinstance(found, source.Unknown):
             self.unknown.append(f"{module.__name__}:{code.co_qualname}: {found.reason}")
             return self._with_inner(code, module)
-        new, _ = engine.rewrite_code(code, found, [self.options], module.__name__, None)
+        made = engine.rewrite_code(code, found, [self.options], module.__name__, None)
+        assert not isinstance(made, source.Unknown), made
+        new, _ = made
         self.nested += 1
         return self._with_inner(new, module)
 

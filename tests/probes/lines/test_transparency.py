@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import functools
 import gc
 import inspect
 import pickle
@@ -58,8 +57,8 @@ def shown(function: Callable[..., Any], *args: Any) -> str:
     try:
         function(*args)
     except BaseException as error:
-        assert error.__traceback__ is not None
-        return "".join(traceback.format_exception(type(error), error, error.__traceback__.tb_next))
+        here = error.__traceback__
+        return "".join(traceback.format_exception(type(error), error, here and here.tb_next))
     raise AssertionError("it did not fail")
 
 
@@ -267,7 +266,6 @@ def test_generators_send_throw_close_and_return(both: Any) -> None:
             del c
             return log
         """
-    assert same(both(source))[2:] == [["x"]] or True
     assert same(both(source)).count("finally") == 3
 
 
@@ -770,11 +768,9 @@ def test_match_captures_and_guards(both: Any) -> None:
                     return x, middle, y
                 case str() as text:
                     return text
-                case (a := 1) if False:
-                    pass
                 case _:
                     return "else"
-        """.replace("case (a := 1) if False:\n                    pass\n                ", "")
+        """
     )
     for value in ({"a": 1, "b": 2}, {"a": 2, "b": 3}, [1, 2, 3], "t", 7):
         same(modules, value)
@@ -790,8 +786,9 @@ def test_blocks_nested_as_deep_as_python_allows(both: Any) -> None:
     """One more than fits: then events do the work, and the program is none the wiser."""
     loops = "".join(f"{'    ' * (i + 1)}for i{i} in range(1):\n" for i in range(20))
     source = f"def f():\n    x = 0\n{loops}{'    ' * 21}x = i19\n    return x\n"
-    plain = load_twice = both(source)
-    assert plain[0].f() == load_twice[1].f() == 0
+    plain, watched = both(source)
+    assert plain.f() == watched.f() == 0
+    assert ".clew_call" not in watched.f.__code__.co_varnames
 
 
 def test_annotations_alone_bind_nothing(both: Any) -> None:
@@ -1023,4 +1020,3 @@ def test_functools_caches_and_dispatch_work_on_watched_functions(both: Any) -> N
             """
         )
     )
-    assert functools.cache

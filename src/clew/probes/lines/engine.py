@@ -7,6 +7,7 @@ every debugger sees the same function as before.
 
 from __future__ import annotations
 
+import ast
 import builtins
 import inspect
 import threading
@@ -53,13 +54,14 @@ def instrument(function: FunctionType, options: Options, group: str | None = Non
             return False
         known.requests.append((options, group))
         found = source.find(known.original, function.__globals__)
-        if isinstance(found, source.Unknown):
+        made = found if isinstance(found, source.Unknown) else _rewritten(function, known, found)
+        if isinstance(made, source.Unknown):
             known.plan = events.attach(known.original, function, known.requests)
             recording.note_later(
-                Note("fallback", function.__qualname__, f"watched by interpreter events: {found.reason}.")
+                Note("fallback", function.__qualname__, f"watched by interpreter events: {made.reason}.")
             )
         else:
-            known.code, known.plan = _rewritten(function, known, found)
+            known.code, known.plan = made
             compilers.exempt(known.code, function)
             if recording.is_on():
                 function.__code__ = known.code
@@ -69,7 +71,9 @@ def instrument(function: FunctionType, options: Options, group: str | None = Non
         return True
 
 
-def _rewritten(function: FunctionType, known: Instrumented, found: source.Found) -> tuple[CodeType, Plan]:
+def _rewritten(
+    function: FunctionType, known: Instrumented, found: source.Found
+) -> tuple[CodeType, Plan] | source.Unknown:
     """A function made again and again (a closure, a fixture) is rewritten once."""
     requests = [options for options, _ in known.requests]
     group = known.requests[-1][1]
@@ -80,17 +84,21 @@ def _rewritten(function: FunctionType, known: Instrumented, found: source.Found)
     if key not in _cache:
         while len(_cache) >= _CACHE_SIZE:
             _cache.pop(next(iter(_cache)))
-        _cache[key] = rewrite_code(code, found, requests, function.__module__, group)
+        made = rewrite_code(code, found, requests, function.__module__, group)
+        if isinstance(made, source.Unknown):
+            return made
+        _cache[key] = made
     return _cache[key]
 
 
 def rewrite_code(
     original: CodeType, found: source.Found, requests: list[Options], module: str | None, group: str | None
-) -> tuple[CodeType, Plan]:
-    """The instrumented form of a code object, and its plan."""
+) -> tuple[CodeType, Plan] | source.Unknown:
+    """The instrumented form of a code object, and its plan; or why there is none."""
     node = source.as_function(found.node)
-    items, watched, hooks = items_for(local_names(original, node), effects.bound_elsewhere(node), requests)
-    parameters = parameter_names(original)
+    own = local_names(original, node, found.context.class_name)
+    items, watched, hooks = items_for(own, effects.bound_elsewhere(node), requests)
+    parameters = parameter_names(node)
     rewritten = rewrite(node, items, parameters, ignore.ignorer(found.lines), bool(original.co_flags & _PAUSES))
     plan = Plan(
         original.co_qualname,
@@ -106,9 +114,12 @@ def rewrite_code(
         hooks=hooks,
     )
     plan.on_return = [options.on_return for options in requests if options.on_return is not None]
-    plan.locals = local_names(original, node)
+    plan.locals = own
     plan.from_star = any(e.form is Form.ALL for options in requests for e in options.expressions)
-    code = assemble(rewritten, original, found.context, plan, objects(partial(_entrance(original, plan), plan)))
+    try:
+        code = assemble(rewritten, original, found.context, plan, objects(partial(_entrance(original, plan), plan)))
+    except (SyntaxError, RecursionError) as error:  # "too many statically nested blocks": ours are one more
+        return source.Unknown(f"with the tests in it, it does not compile ({error})")
     return code, plan
 
 
@@ -132,10 +143,11 @@ def objects(enter: Any) -> dict[str, Any]:
     }
 
 
-def parameter_names(code: CodeType) -> tuple[str, ...]:
-    count = code.co_argcount + code.co_kwonlyargcount
-    count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
-    return code.co_varnames[:count]
+def parameter_names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, ...]:
+    """As they are written, in the order of the code's variables."""
+    args = node.args
+    stars = [arg for arg in (args.vararg, args.kwarg) if arg is not None]
+    return tuple(arg.arg for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs, *stars))
 
 
 def items_for(
@@ -174,11 +186,11 @@ def expand(expression: Expression, own: list[str]) -> list[Expression]:
     return [Expression(name, Form.NAME) for name in own]
 
 
-def local_names(code: CodeType, node: Any) -> list[str]:
+def local_names(code: CodeType, node: Any, class_name: str | None = None) -> list[str]:
     """The function's own names: parameters first, then as they are bound. Not those of comprehensions."""
-    bound = effects.bound_names(node)
     own = {*code.co_varnames, *code.co_cellvars}
-    return [name for name in dict.fromkeys([*parameter_names(code), *bound]) if name in own]
+    names = dict.fromkeys([*parameter_names(node), *effects.bound_names(node)])
+    return [name for name in names if source.mangled(name, class_name) in own]
 
 
 def _concerns(function: FunctionType, code: CodeType, options: Options) -> bool:

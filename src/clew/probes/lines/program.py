@@ -122,11 +122,16 @@ class Program:
     def _rewritten(self, code: CodeType, module: str, wanted: list[tuple[Request, Options]]) -> CodeType:
         self._matched.update(request for request, _ in wanted)
         found = source.find(code)
-        if isinstance(found, source.Unknown):
-            recording.note_later(Note("fallback", code.co_qualname, f"not watched: {found.reason}."))
-            return code
         group = f"`{wanted[0][0].pattern}`"
-        new, plan = engine.rewrite_code(code, found, [options for _, options in wanted], module, group)
+        made = (
+            found
+            if isinstance(found, source.Unknown)
+            else engine.rewrite_code(code, found, [options for _, options in wanted], module, group)
+        )
+        if isinstance(made, source.Unknown):
+            recording.note_later(Note("fallback", code.co_qualname, f"not watched: {made.reason}."))
+            return code
+        new, plan = made
         plan.owners.add(self)
         compilers.exempt(new)
         return new

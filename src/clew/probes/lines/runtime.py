@@ -152,6 +152,11 @@ def _line(traceback: TracebackType) -> int | None:
     return traceback.tb_lineno  # None on code that is on no line, whatever typeshed says
 
 
+def _begins_in_ours(error: BaseException) -> bool:
+    traceback = error.__traceback__
+    return traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(_OURS)
+
+
 def _without_ours(error: BaseException) -> None:
     """The stack ran out, or Ctrl-C came, inside clew: what the user sees ends in the user's own code."""
     before = None
@@ -162,6 +167,8 @@ def _without_ours(error: BaseException) -> None:
         return
     if here is not None:
         before.tb_next = None
+    while (inner := error.__context__) is not None and _begins_in_ours(inner):
+        error.__context__ = inner.__context__  # clew's own attempt to make do with the rest of the stack
     # there was not even room to call __exit__ for the first error: put that one's story in place of the second's
     first = error.__context__
     if (

@@ -201,6 +201,12 @@ def compile_alone(function: FunctionNode, original: CodeType, context: Context) 
     return renamed(compiled, compiled.co_qualname, original.co_qualname, original.co_name)
 
 
+def mangled(name: str, class_name: str | None) -> str:
+    """The name a private name has inside a class."""
+    bare = (class_name or "").lstrip("_")
+    return f"_{bare}{name}" if bare and name.startswith("__") and not name.endswith("__") else name
+
+
 def _only_code(code: CodeType) -> CodeType:
     return next(const for const in code.co_consts if isinstance(const, CodeType))
 
