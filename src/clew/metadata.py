@@ -87,13 +87,12 @@ def git(folder: str) -> dict[str, Any] | None:
 
     def ask(*words: str) -> str:
         done = subprocess.run(
-            ["git", "-C", folder, *words],
+            ["git", "--no-optional-locks", "-C", folder, *words],  # looking must not touch the index
             capture_output=True,
             text=True,
             timeout=10,
             check=True,
             stdin=subprocess.DEVNULL,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},  # looking must not touch the index
         )
         return done.stdout.strip()
 

@@ -11,6 +11,7 @@ and are replaced there.
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 import json
 import os
@@ -127,13 +128,22 @@ class Watching:
             return self._with_inner(code, module)
         found = source.find(code, vars(module))
         if isinstance(found, source.Unknown):
-            self.unknown.append(f"{module.__name__}:{code.co_qualname}: {found.reason}")
+            if not _is_of_a_type(code, module):
+                self.unknown.append(f"{module.__name__}:{code.co_qualname}: {found.reason}")
             return self._with_inner(code, module)
         made = engine.rewrite_code(code, found, [self.options], module.__name__, None)
         assert not isinstance(made, source.Unknown), made
         new, _ = made
         self.nested += 1
         return self._with_inner(new, module)
+
+
+def _is_of_a_type(code: CodeType, module: ModuleType) -> bool:
+    """Whether this is no function but the value of `type X = ...` or the bound of a type parameter (3.12)."""
+    kinds = tuple(getattr(ast, kind) for kind in ("TypeAlias", "TypeVar") if hasattr(ast, kind))
+    tree = ast.parse(Path(str(module.__file__)).read_text())
+    names = {getattr(node.name, "id", node.name) for node in ast.walk(tree) if isinstance(node, kinds)}
+    return code.co_name in names
 
 
 def _tests(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:

@@ -42,8 +42,10 @@ def exact(value: Any, around: tuple[int, ...] = ()) -> Any:
 class Oracle:
     """Watches the frames of one code object."""
 
-    def __init__(self, code: CodeType) -> None:
+    def __init__(self, code: CodeType, not_its_own: frozenset[str] = frozenset()) -> None:
+        """From 3.12 on a comprehension's variable shows among the locals; it must be named in `not_its_own`."""
         self._code = code
+        self._others = not_its_own.union(code.co_freevars)
         self.calls: list[list[Seen]] = []  # one list for each call
         self._frames: dict[FrameType, _Frame] = {}
 
@@ -59,7 +61,7 @@ class Oracle:
         if frame.f_code is not self._code:
             return None
         if event == "call" and frame not in self._frames:
-            self._frames[frame] = _Frame(frame.f_lineno)
+            self._frames[frame] = _Frame(frame.f_lineno, self._others)
             self.calls.append(self._frames[frame].seen)
         else:
             self._frames[frame].look(frame, event)
@@ -67,13 +69,16 @@ class Oracle:
 
 
 class _Frame:
-    def __init__(self, line: int) -> None:
+    def __init__(self, line: int, others: frozenset[str]) -> None:
+        self._others = others
         self.seen: list[Seen] = []
         self._line = line
         self._was: dict[str, Any] = {}
 
     def look(self, frame: FrameType, event: str) -> None:
-        now = {name: exact(value) for name, value in frame.f_locals.items() if name not in frame.f_code.co_freevars}
+        if event == "line" and frame.f_lineno == self._line:
+            return  # from 3.12 on: a comprehension goes round, inside its statement
+        now = {name: exact(value) for name, value in frame.f_locals.items() if name not in self._others}
         for name, value in now.items():
             if self._was.get(name, GONE) != value:
                 self.seen.append(Seen(name, value, self._line))

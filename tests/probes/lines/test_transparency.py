@@ -458,6 +458,7 @@ def test_a_finaliser_run_by_the_collector_inside_a_watched_call_does_no_harm(bot
     gc.set_threshold(3, 2, 2)
     try:
         watched.f(300)
+        gc.collect()
     finally:
         gc.set_threshold(*before)
 
@@ -576,6 +577,26 @@ def test_a_private_local_of_a_method_is_recorded_by_the_name_it_is_written_with(
         module.C().f()
     changes = clew.open(run.path).calls("C.f")[0].changes
     assert [(c.name, c.value) for c in changes if c.name != "self"] == [("__hidden", 1), ("__hidden", 2)]
+
+
+def test_a_local_called_super_gives_a_method_no_class_cell(both: Any) -> None:
+    same(
+        both(
+            """
+            class C:
+                def method(self):
+                    class super:
+                        message = "quite super"
+                    x = 1
+                    def inner():
+                        return super().message
+                    return inner()
+
+            def f():
+                return C().method()
+            """
+        )
+    )
 
 
 def test_every_kind_of_method_works(both: Any) -> None:
@@ -784,11 +805,25 @@ def test_star_arguments_and_more_than_a_hundred_locals(both: Any) -> None:
 
 def test_blocks_nested_as_deep_as_python_allows(both: Any) -> None:
     """One more than fits: then events do the work, and the program is none the wiser."""
-    loops = "".join(f"{'    ' * (i + 1)}for i{i} in range(1):\n" for i in range(20))
-    source = f"def f():\n    x = 0\n{loops}{'    ' * 21}x = i19\n    return x\n"
-    plain, watched = both(source)
+
+    def nested(depth: int) -> str:
+        loops = "".join(f"{'    ' * (i + 1)}for i{i} in range(1):\n" for i in range(depth))
+        return f"def f():\n    x = 0\n{loops}{'    ' * (depth + 1)}x = i0\n    return x\n"
+
+    depth = 1
+    while _compiles(nested(depth + 1)):
+        depth += 1
+    plain, watched = both(nested(depth))
     assert plain.f() == watched.f() == 0
     assert ".clew_call" not in watched.f.__code__.co_varnames
+
+
+def _compiles(source: str) -> bool:
+    try:
+        compile(source, "nested", "exec")
+    except SyntaxError:
+        return False
+    return True
 
 
 def test_annotations_alone_bind_nothing(both: Any) -> None:

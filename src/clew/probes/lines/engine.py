@@ -120,6 +120,8 @@ def rewrite_code(
         code = assemble(rewritten, original, found.context, plan, objects(partial(_entrance(original, plan), plan)))
     except (SyntaxError, RecursionError) as error:  # "too many statically nested blocks": ours are one more
         return source.Unknown(f"with the tests in it, it does not compile ({error})")
+    if code.co_freevars != original.co_freevars:
+        return source.Unknown("with the tests in it, it needs other cells")
     return code, plan
 
 
@@ -190,7 +192,8 @@ def local_names(code: CodeType, node: Any, class_name: str | None = None) -> lis
     """The function's own names: parameters first, then as they are bound. Not those of comprehensions."""
     own = {*code.co_varnames, *code.co_cellvars}
     names = dict.fromkeys([*parameter_names(node), *effects.bound_names(node)])
-    return [name for name in names if source.mangled(name, class_name) in own]
+    # merely to read `super` gives a method a `__class__` cell, which the running function may not have
+    return [name for name in names if name != "super" and source.mangled(name, class_name) in own]
 
 
 def _concerns(function: FunctionType, code: CodeType, options: Options) -> bool:

@@ -154,7 +154,7 @@ def _line(traceback: TracebackType) -> int | None:
 
 def _begins_in_ours(error: BaseException) -> bool:
     traceback = error.__traceback__
-    return traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(_OURS)
+    return traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(env.PACKAGE)
 
 
 def _without_ours(error: BaseException) -> None:
