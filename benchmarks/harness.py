@@ -21,7 +21,8 @@ from time import perf_counter, process_time
 ROOT = Path(__file__).parent.parent
 
 QUIET = 0.1  # processors that others may keep busy during a turn that counts
-PATIENCE = 4  # turns to try for each that is to count
+PATIENCE = 2  # turns to try for each that is to count
+NOISE: list[float] = []  # of each comparison: processors that others kept busy in the noisiest turn that counts
 
 Measure = Callable[[], float]
 Contender = Callable[[], Measure]
@@ -118,7 +119,7 @@ def compare(module: str, names: Iterable[str], *, repeats: int, python: str | No
         for worker in workers:
             worker.close()
     turns = sorted(turns, key=lambda turn: turn[0])[:repeats]
-    print(f"   {module}: others kept {turns[-1][0]:.2f} processors busy in the noisiest turn that counts", flush=True)
+    NOISE.append(turns[-1][0])
     columns = zip(*(seconds for _, seconds in turns), strict=True)
     return Result({worker.name: list(column) for worker, column in zip(workers, columns, strict=True)})
 

@@ -14,7 +14,7 @@ import re
 import time
 from pathlib import Path
 
-from benchmarks.harness import CLOCK, ROOT, load, machine
+from benchmarks.harness import CLOCK, NOISE, QUIET, ROOT, load, machine
 
 QUESTIONS = ("tight_loop", "training", "array", "store", "importing", "scaling")
 PAGE = Path(__file__).with_name("README.md")
@@ -31,7 +31,8 @@ def main() -> None:
         _wait_for_quiet(options.wait)
         module = importlib.import_module(f"benchmarks.{question}")
         print(f"== {module.TITLE}   (load average {load():.1f})", flush=True)
-        text = module.report(options.repeats, options.python)
+        NOISE.clear()
+        text = f"{module.report(options.repeats, options.python)}\n\n{_noise()}"
         print(text, flush=True)
         _put(question, text, options.dry)
 
@@ -60,6 +61,12 @@ def _conditions(cpu: bool) -> str:
             f"average {load():.1f}): what clew's thread does beside the program counts in full."
         )
     return f"Time by the wall clock; load average at the start {load():.1f}."
+
+
+def _noise() -> str:
+    if max(NOISE) < QUIET:
+        return "The machine was quiet."
+    return f"Not quiet: other programs kept up to {max(NOISE):.1f} of {os.cpu_count()} processors busy meanwhile."
 
 
 def _wait_for_quiet(minutes: int) -> None:

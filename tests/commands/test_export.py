@@ -30,6 +30,19 @@ def test_some_names_to_a_file_of_ones_own(tmp_path: Path) -> None:
     assert list(json.loads((tmp_path / "mine.json").read_text())["names"]) == ["lr"]
 
 
+def test_names_may_stand_after_the_options(tmp_path: Path) -> None:
+    assert main(["export", "latest", "--to", "json", "-o", "mine.json", "lr", "loss"]) == 0
+    assert list(json.loads((tmp_path / "mine.json").read_text())["names"]) == ["lr", "loss"]
+
+
+@pytest.mark.parametrize("words", [["runs", "here", "there"], ["export", "latest", "--to", "csv", "--frob"]])
+def test_words_too_many_are_named(words: list[str], capsys: Captured) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert end.value.code == 2
+    assert words[-1] in capsys.readouterr().err
+
+
 def test_json_says_what_was_written(tmp_path: Path, capsys: Captured) -> None:
     main(["export", "latest", "--to", "parquet", "--json"])
     out = json.loads(capsys.readouterr().out)

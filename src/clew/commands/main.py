@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if verb is not None and verb not in VERBS:
         return _say(f"there is no command `{verb}`; {nearest(verb, VERBS)}")
     top = parser(verb)
-    args = top.parse_args(words)
+    args = _parsed(top, words)
     if args.version:
         return _print_version()
     if verb is None:
@@ -66,6 +66,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     # The user's program runs inside `clew run`: its broken pipe, its Ctrl-C and its errors are its own.
     return _guarded_by_own_errors_only(args) if verb == "run" else _guarded(verb, args)
+
+
+def _parsed(top: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
+    """The arguments; names may stand after options too, which argparse alone does not understand."""
+    args, more = top.parse_known_args(words)
+    if more and (not isinstance(getattr(args, "names", None), list) or any(word.startswith("-") for word in more)):
+        top.error(f"unrecognized arguments: {' '.join(more)}")
+    if more:
+        args.names = [*args.names, *more]
+    return args
 
 
 def _guarded_by_own_errors_only(args: argparse.Namespace) -> int:
