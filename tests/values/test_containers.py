@@ -25,7 +25,7 @@ CONTAINERS: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("value", CONTAINERS, ids=lambda v: ascii(v)[:40])
+@pytest.mark.parametrize("value", CONTAINERS, ids=[f"{n}-{type(v).__name__}" for n, v in enumerate(CONTAINERS)])
 def test_a_container_reads_back_as_it_was(value: Any) -> None:
     found = capture(value)
     assert found.value.kept is Kept.FULL

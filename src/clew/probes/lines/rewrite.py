@@ -139,7 +139,7 @@ class _Rewriter:
             prologue.append(t.assign(TRACKED, t.call(t.attribute(CALL, "hand_over"))))
         bound = [name for name in self.parameters if name in self.locals]
         start = self._sites(t.at(entry), binds=bound, may_bind=there, in_place=True)
-        enter = t.call(t.marked("enter"), t.tuple_of(map(t.load, self.parameters)))
+        enter = t.on_no_line(t.call(t.marked("enter"), t.tuple_of(map(t.load, self.parameters))))
         way_in = ast.With([ast.withitem(enter, t.store(CALL))], [*prologue, *start])
         self._placed([way_in])
         way_in.body += self.block(body)
@@ -256,7 +256,7 @@ class _Rewriter:
             self.where = handler
             number = self._new_statement(handler.lineno, last)
             until_left = t.call(t.attribute(CALL, "until_left"), t.constant(item.index), t.at(number)(item.index))
-            body = [t.on_no_line(self._placed([ast.With([ast.withitem(until_left)], body)])[0])]
+            body = [t.on_no_line(self._placed([ast.With([ast.withitem(t.on_no_line(until_left))], body)])[0])]
         return ast.copy_location(ast.ExceptHandler(handler.type, handler.name, body), handler)
 
     def _Match(self, node: ast.Match) -> list[ast.stmt]:
