@@ -99,6 +99,11 @@ class Recorder:
                 self._thread.start()
 
     def _run(self) -> None:
+        # Loaded now, not at exit: loading extension modules there makes Python forget that Ctrl-C ended it.
+        from clew.store import writer  # noqa: F401
+
+        from . import columns  # noqa: F401
+
         wake, thread = self._wake, self._thread
         pause, due = HURRY, time.monotonic() + INTERVAL
         while not wake.wait(pause):
