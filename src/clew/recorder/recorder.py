@@ -99,10 +99,12 @@ class Recorder:
                 self._thread.start()
 
     def _run(self) -> None:
-        # Loaded now, not at exit: loading extension modules there makes Python forget that Ctrl-C ended it.
-        from clew.store import writer  # noqa: F401
+        # Loaded now, not at exit: loading extension modules there makes Python forget that Ctrl-C ended it. Under the
+        # lock, for which a fork waits: a child made in the middle of an import could never import again.
+        with self._lock:
+            from clew.store import writer  # noqa: F401
 
-        from . import columns  # noqa: F401
+            from . import columns  # noqa: F401
 
         wake, thread = self._wake, self._thread
         pause, due = HURRY, time.monotonic() + INTERVAL
