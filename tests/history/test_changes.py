@@ -102,7 +102,7 @@ def test_rows_whose_site_was_lost_are_there_without_a_name(tmp_path: Path) -> No
     call = shard.call()
     shard.change(call, "x", 1)
     for site in (0, 999_999):
-        shard._rows.append((call, site, shard.now, 1, 2.0, -1))
+        shard._rows.append((call, site, shard.now, 1, 2.0))
     shard.close()
     run = written.open()
     assert run.names == ["x", "<unknown>"]
@@ -117,7 +117,7 @@ def test_rows_with_a_number_no_site_has_do_no_harm(tmp_path: Path, site: int) ->
     shard = written.shard()
     call = shard.call()
     shard.change(call, "x", 1)
-    shard._rows.append((call, site, shard.now, 1, 2.0, -1))
+    shard._rows.append((call, site, shard.now, 1, 2.0))
     shard.close()
     run = written.open()
     assert [change.value for change in run.changes()] == [1]

@@ -13,7 +13,7 @@ import numpy as np
 from clew.history import open_run
 from clew.history.run import Run
 from clew.records import DELETED, Function, Kind, Note, Site, Value
-from clew.store.flush import CallEnd, CallStart, ChangeColumns, Flush
+from clew.store.flush import CallEnd, CallStart, ChangeColumns, Flush, Span
 from clew.store.folder import write_meta
 from clew.store.writer import ShardWriter
 
@@ -34,7 +34,7 @@ class Shard:
         self._values = itertools.count(1)
         self._function_of: dict[int, int] = {}
         self._flush = Flush(time=START)
-        self._rows: list[tuple[int, int, int, int, float, int]] = []
+        self._rows: list[tuple[int, int, int, int, float]] = []
 
     def _tick(self, at: int | None) -> int:
         self.now = self.now + MS if at is None else START + at * MS
@@ -81,13 +81,13 @@ class Shard:
     def step(self, call: int, value: Any, *, at: int | None = None) -> None:
         self.change(call, "step", value, role="step", at=at)
 
-    def _cell(self, value: Any) -> tuple[int, float, int]:
+    def _cell(self, value: Any) -> tuple[int, float]:
         kinds = {float: Kind.FLOAT, int: Kind.INT, bool: Kind.BOOL}
         if type(value) in kinds and not (type(value) is int and abs(value) > 2**53):
-            return kinds[type(value)], float(value), -1
+            return kinds[type(value)], float(value)
         if value is None or value is DELETED:
-            return Kind.NONE if value is None else Kind.DELETED, 0.0, -1
-        return Kind.VALUE, 0.0, self.value(value)
+            return Kind.NONE if value is None else Kind.DELETED, 0.0
+        return Kind.VALUE, self.value(value)
 
     def value(self, value: Any) -> int:
         from clew.values import capture
@@ -102,9 +102,10 @@ class Shard:
 
     def flush(self) -> None:
         if self._rows:
-            dtypes = (np.int64, np.int32, np.int64, np.uint8, np.float64, np.int64)
-            columns = [np.array(c, dtype=d) for c, d in zip(zip(*self._rows, strict=True), dtypes, strict=True)]
-            self._flush.changes = ChangeColumns(*columns)
+            calls, sites, times, kinds, numbers = zip(*self._rows, strict=True)
+            spans = [Span(1, call, time, time) for call, time in zip(calls, times, strict=True)]
+            columns = np.array(sites, np.int32), np.array(kinds, np.uint8), np.array(numbers, np.float64)
+            self._flush.changes = ChangeColumns(*columns, spans)
         self._flush.time = self.now
         self.writer.write(self._flush)
         self._flush, self._rows = Flush(time=self.now), []

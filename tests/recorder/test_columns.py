@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.recorder import columns
+from clew.recorder import columns, numberlane, numbers
 from clew.recorder.columns import Chunk, Rows, joined, take
 from clew.recorder.live import LiveCall
 from clew.recorder.plan import Plan, Thinning, Watched
@@ -41,7 +41,7 @@ def a_call(width: int = WIDTH, ignored: tuple[int, ...] = (), thinning: Thinning
 
 
 def rows_of(call: LiveCall, logs: list[list[tuple[Any, int, int]]]) -> list[tuple[Any, ...]]:
-    """The changes in logs drained one by one: (statement, name, kind, number's bits, value, time) of each."""
+    """The changes in logs drained one by one: (statement, name, kind, number's bits, value, when) of each."""
     return changes_of(call, Rows(itertools.count()), chunks_of(call, logs))
 
 
@@ -64,10 +64,12 @@ def changes_of(call: LiveCall, rows: Rows, chunks: list[Chunk]) -> list[tuple[An
     values = {id: value for id, value, _, _ in rows.values} | dict(zip(rows.text_ids, rows.texts, strict=True))
     places = [divmod(site - call.plan.base, call.plan.width) for site in found.site.tolist()]
     bits = np.where(np.isnan(found.number), np.nan, found.number).view(np.int64).tolist()
+    assert {span.call for span in found.spans} == {call.id}
+    when = [(span.start, span.stop) for span in found.spans for _ in range(span.changes)]
     return [
-        (*place, Kind(kind), number, values.get(id), time)
-        for place, kind, number, id, time in zip(
-            places, found.kind.tolist(), bits, found.value.tolist(), found.time.tolist(), strict=True
+        (*place, Kind(kind), bit, values[int(number)] if kind == Kind.VALUE else None, span)
+        for place, kind, number, bit, span in zip(
+            places, found.kind.tolist(), found.number.tolist(), bits, when, strict=True
         )
     ]
 
@@ -86,6 +88,43 @@ def test_both_lanes_give_the_same_rows(logs: list[Any], ignored: set[int]) -> No
     with pytest.MonkeyPatch.context() as monkeypatch:
         quick, plain = in_both_lanes(monkeypatch, logs, ignored=tuple(ignored))
     assert quick == plain
+
+
+@given(
+    sites=st.lists(st.tuples(st.integers(0, STATEMENTS - 1), st.integers(0, WIDTH - 1)), min_size=1, max_size=4),
+    rounds=st.lists(st.lists(st.sampled_from([0.5, 1.5, 1, 2, math.nan, True, None]), min_size=4, max_size=4)),
+    start=st.lists(st.sampled_from([0.5, 1]), max_size=2),
+    cuts=st.lists(st.integers(1, 9), max_size=5),
+    tail=st.integers(0, 3),
+)
+def test_a_loop_gives_the_same_rows_in_both_lanes(
+    sites: list[Any], rounds: list[Any], start: list[Any], cuts: list[int], tail: int
+) -> None:
+    log = [(value, 0, 0) for value in start]
+    log += [(value, *site) for values in rounds for site, value in zip(sites, values, strict=False)]
+    log = log[: max(len(log) - tail, 0)]
+    logs = []
+    for cut in cuts:
+        logs.append(log[:cut])
+        log = log[cut:]
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        quick, plain = in_both_lanes(monkeypatch, [*logs, log])
+    assert quick == plain
+
+
+@pytest.mark.parametrize("types", [(float, float), (float, int), (int, int)])
+@pytest.mark.parametrize("base", [16, 1000])
+def test_numbers_of_a_loop_are_judged_in_one_comparison(
+    types: tuple[type, ...], base: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numberlane, "_changed", None)
+    monkeypatch.setattr(numbers, "columns_of", None)
+    call = a_call()
+    call.plan.base = base
+    log = [(types[i % 2](i // 4), 1, i % 2) for i in range(1001)]
+    rows = rows_of(call, [log])
+    assert [row[:2] for row in rows[:4]] == [(1, 0), (1, 1), (1, 0), (1, 1)]
+    assert len(rows) == 501
 
 
 @given(log=LOGS)
@@ -192,8 +231,6 @@ def test_half_a_pair_stays_in_the_log() -> None:
     assert (chunk.values, call.log) == ([1.0], [2.0])
 
 
-def test_times_lie_between_two_drains_and_never_go_back() -> None:
+def test_changes_lie_between_two_drains() -> None:
     rows = rows_of(a_call(), [[(float(i), 0, 0) for i in range(100)], [(float(-i), 0, 0) for i in range(1, 100)]])
-    times = [row[5] for row in rows]
-    assert times == sorted(times)
-    assert 0 < times[0] <= times[99] <= 1000 < times[100] <= times[-1] <= 2000
+    assert [row[5] for row in rows] == [(0, 1000)] * 100 + [(1000, 2000)] * 99

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from clew.records import Function, Kind, Site, Summary, Value
-from clew.store.flush import CallStart, ChangeColumns, Flush
+from clew.store.flush import CallStart, ChangeColumns, Flush, Span
 from clew.store.folder import write_meta
 from clew.store.format import END_OF_STREAM
 from clew.store.reader import RunReader, ShardReader
@@ -33,12 +33,10 @@ def new_writer(run: Path, **options: object) -> ShardWriter:
 def changes(*numbers: float, site: int = 0) -> ChangeColumns:
     count = len(numbers)
     return ChangeColumns(
-        call=np.full(count, 1),
         site=np.full(count, site, np.int32),
-        time=np.arange(count) + 1_000,
         kind=np.full(count, Kind.FLOAT, np.uint8),
         number=np.array(numbers, np.float64),
-        value=np.full(count, -1),
+        spans=[Span(count, 1, 999, 999 + count)],
     )
 
 

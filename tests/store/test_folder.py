@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.store.folder import list_runs, new_run_folder, read_meta, slug, write_meta
+from clew.store.format import FORMAT
 
 NOON = datetime(2026, 1, 31, 12, 0, 0)
 SOURCE = str(Path(__file__).parents[2] / "src")
@@ -97,7 +98,7 @@ def test_letters_of_any_language_stay(tmp_path: Path) -> None:
 def test_the_page_comes_back_with_its_format(tmp_path: Path) -> None:
     meta = {"name": "π", "argv": ["a\udcff"], "tags": {"lr": 3e-4}, "git": None}
     write_meta(tmp_path, meta)
-    assert read_meta(tmp_path) == {"format": 1, **meta}
+    assert read_meta(tmp_path) == {"format": FORMAT, **meta}
 
 
 def test_writing_the_page_runs_no_user_code(tmp_path: Path) -> None:
@@ -161,7 +162,7 @@ def test_what_is_not_a_run_is_not_listed(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
     (tmp_path / "2026-01-31" / "link").symlink_to(run)
     (tmp_path / "other" / "deep").mkdir(parents=True)
-    (tmp_path / "other" / "deep" / "run.json").write_text(json.dumps({"format": 1}))
+    (tmp_path / "other" / "deep" / "run.json").write_text(json.dumps({"format": FORMAT}))
     assert list_runs(tmp_path) == [run]
 
 

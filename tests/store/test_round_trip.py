@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from clew.records import Function, Kept, Kind, Note, Site, Summary, Value
 from clew.store.columns import Changes
-from clew.store.flush import CallEnd, CallStart, ChangeColumns, Flush
+from clew.store.flush import CallEnd, CallStart, ChangeColumns, Flush, Span
 from clew.store.format import FORMAT, NO_STEP, schema
 from clew.store.reader import RunReader, ShardReader
 from store.making import array, array_value, changes, first_flush, new_run, new_writer, only_shard, records
@@ -68,19 +68,19 @@ def test_ends_come_back_with_errors(tmp_path: Path) -> None:
 
 def test_changes_come_back_bit_for_bit(tmp_path: Path) -> None:
     numbers = np.array([0.0, -0.0, np.inf, np.nan, 2.0**53, 5e-324])
-    columns = ChangeColumns(
-        np.arange(6), np.zeros(6, np.int32), np.full(6, 2**62), np.arange(6, dtype=np.uint8), numbers, -np.arange(6)
-    )
+    spans = [Span(4, 7, 2**62, 2**62), Span(2, 8, 100, 110)]
+    columns = ChangeColumns(np.zeros(6, np.int32), np.arange(6, dtype=np.uint8), numbers, spans)
     shard = written(tmp_path, first_flush(), Flush(0, changes=columns))
     assert shard.changes.number.tobytes() == numbers.tobytes()
     assert shard.changes.kind.tolist() == list(Kind)
-    assert shard.changes.value.tolist() == [0, -1, -2, -3, -4, -5]
-    assert shard.changes.time.tolist() == [2**62] * 6
+    assert shard.changes.value.tolist() == [0, -1, -1, -1, -1, -1]
+    assert shard.changes.call.tolist() == [7] * 4 + [8] * 2
+    assert shard.changes.time.tolist() == [2**62] * 4 + [105, 110]
     assert len(shard.changes) == 6
 
 
 def test_columns_of_other_types_and_strides_are_taken(tmp_path: Path) -> None:
-    columns = ChangeColumns(*(np.arange(8)[::2] for _ in range(6)))
+    columns = ChangeColumns(*(np.arange(8)[::2] for _ in range(3)), [Span(4, 1, 0, 8)])
     shard = written(tmp_path, Flush(0, changes=columns))
     assert shard.changes.number.tolist() == [0.0, 2.0, 4.0, 6.0]
 

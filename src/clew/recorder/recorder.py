@@ -112,7 +112,7 @@ class Recorder:
             if self._thread is not thread:
                 return
             hurry = self._lighten()
-            if time.monotonic() >= due:
+            if time.monotonic() >= due or sum(map(len, self._chunks)) > _BATCH:
                 self.flush()
                 due = time.monotonic() + INTERVAL
             rest = max(due - time.monotonic(), 0.001)

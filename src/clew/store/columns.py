@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from clew.records import Kind
 from clew.store.arrays import present, view
-from clew.store.format import NO_STEP
+from clew.store.format import NO_ID, NO_STEP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,17 +38,58 @@ class StructPiece:
     def __len__(self) -> int:
         return len(self._struct)
 
-    def look_up(self, names: Iterable[str]) -> Self:
-        """Make these columns ready now, so that the first question is answered as fast as the others."""
-        for name in names:
-            self.column(name)
-        return self
-
     def column(self, name: str) -> Array:
         found = self._columns.get(name)
         if found is None:
             found = self._columns[name] = to_numpy(self._struct.field(name))
         return found
+
+
+class SpannedPiece:
+    """The changes of one batch: what their spans say of them is spread over the rows when somebody asks."""
+
+    __slots__ = ("_columns", "_rows", "_spans")
+
+    def __init__(self, changes: StructPiece, spans: StructPiece) -> None:
+        self._rows = changes
+        self._spans = spans
+        self._columns: dict[str, Array] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def column(self, name: str) -> Array:
+        spread = _SPREAD.get(name)
+        if spread is None:
+            return self._rows.column(name)
+        found = self._columns.get(name)
+        if found is None:
+            found = self._columns[name] = spread(self._rows, self._spans)
+        return found
+
+
+def _calls(changes: StructPiece, spans: StructPiece) -> Array:
+    return np.repeat(spans.column("call"), spans.column("changes"))
+
+
+def _times(changes: StructPiece, spans: StructPiece) -> Array:
+    counts = spans.column("changes")
+    steps = (spans.column("stop") - spans.column("start")) // np.maximum(counts, 1)
+    firsts = np.cumsum(counts) - counts
+    times = np.arange(1, len(changes) + 1)
+    times *= np.repeat(steps, counts)
+    times += np.repeat(spans.column("start") - steps * firsts, counts)
+    return times
+
+
+def _value_ids(changes: StructPiece, spans: StructPiece) -> Array:
+    ids = np.full(len(changes), NO_ID)
+    pointing = np.flatnonzero(changes.column("kind") == Kind.VALUE)
+    ids[pointing] = changes.column("number")[pointing]
+    return ids
+
+
+_SPREAD: Final = {"call": _calls, "time": _times, "value": _value_ids}
 
 
 class PickedPiece:
@@ -155,9 +197,6 @@ def _among(column: Array, wanted: Array) -> Array:
     for one in wanted.tolist():
         mask |= column == one
     return mask
-
-
-CHANGE_FIELDS: Final = ("call", "site", "time", "kind", "number", "value")
 
 
 class Starts(Columns):

@@ -12,7 +12,7 @@ import pyarrow as pa
 from clew.records import Function, Kept, Note, Site, Summary, Value
 from clew.store.arrays import lists, make, numbers, same
 from clew.store.blobs import Part
-from clew.store.flush import CallEnd, CallStart, ChangeColumns, Flush
+from clew.store.flush import CallEnd, CallStart, ChangeColumns, Flush, Span
 from clew.store.format import schema
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def encode(flush: Flush, parts: Sequence[Sequence[Part]], blob_length: int) -> p
         "sites": _rows("sites", _attributes(flush.sites, Site.__slots__)),
         "starts": _rows("starts", _turned(flush.starts, CallStart._fields)),
         "ends": _rows("ends", _turned(flush.ends, CallEnd._fields)),
+        "spans": _rows("spans", _turned(flush.changes.spans if flush.changes else (), Span._fields)),
         "changes": _rows("changes", _numbers(flush.changes)),
         "values": _values(flush, parts),
         "notes": _rows("notes", _attributes(flush.notes, Note.__slots__)),

@@ -38,19 +38,29 @@ class CallEnd(NamedTuple):
     result: int = NO_ID  # value id
 
 
+class Span(NamedTuple):
+    """Changes of one call, one after the other, that happened evenly spread from `start` to `stop`."""
+
+    changes: int
+    call: int
+    start: int
+    stop: int
+
+
 @dataclass(slots=True)
 class ChangeColumns:
-    """Many changes, as columns of equal length. `kind` is a records.Kind; `value` a value id or NO_ID."""
+    """Many changes, as columns of equal length, and the spans they fall into, in the same order.
 
-    call: npt.NDArray[np.int64]
+    `kind` is a records.Kind; where it is VALUE, `number` is the value's id.
+    """
+
     site: npt.NDArray[np.int32]
-    time: npt.NDArray[np.int64]
     kind: npt.NDArray[np.uint8]
     number: npt.NDArray[np.float64]
-    value: npt.NDArray[np.int64]
+    spans: list[Span]
 
     def __len__(self) -> int:
-        return len(self.call)
+        return len(self.site)
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 
 from clew.records import Function, Note, Site, Value
-from clew.store.columns import CHANGE_FIELDS, Array, Changes, Columns, Ends, Starts, StructPiece
+from clew.store.columns import Array, Changes, Columns, Ends, Piece, SpannedPiece, Starts, StructPiece
 from clew.store.files import size_of
 from clew.store.folder import host_slug
 from clew.store.format import BLOBS_NAME, RECORDS_NAME
@@ -49,7 +49,7 @@ class ShardReader:
         self.notes: list[Note] = []
         self.batches = 0
         self.run_ended = False  # set by RunReader, which knows: an unfinished end is then damage for sure
-        self._pieces: dict[type[Columns], list[StructPiece]] = {kind: [] for kind in _TABLES}
+        self._pieces: dict[type[Columns], list[Piece]] = {kind: [] for kind in _TABLES}
         self._tables: dict[type[Columns], Columns] = {}
         self._stream = RecordStream(folder / RECORDS_NAME)
         self._blob_damage: dict[str, None] = {}  # in order, each once
@@ -134,8 +134,7 @@ class ShardReader:
         self.notes.extend(Note(**row) for row in _dicts(batch, "notes", Note))
         for kind, name in _TABLES.items():
             if name in batch.tables:
-                piece = StructPiece(batch.tables[name])
-                self._pieces[kind].append(piece.look_up(CHANGE_FIELDS) if kind is Changes else piece)
+                self._pieces[kind].append(_piece(batch, name))
         if "values" in batch.tables:
             self._values.add(batch.tables["values"])
 
@@ -164,6 +163,13 @@ class ShardReader:
             return time.time() - (self.folder / RECORDS_NAME).lstat().st_mtime < _FRESH_SECONDS
         except OSError:
             return False
+
+
+def _piece(batch: Batch, name: str) -> Piece:
+    rows = StructPiece(batch.tables[name])
+    if name != "changes" or "spans" not in batch.tables:  # format 1 has no spans
+        return rows
+    return SpannedPiece(rows, StructPiece(batch.tables["spans"]))
 
 
 def _dicts(batch: Batch, table: str, record: Any) -> list[dict[str, Any]]:

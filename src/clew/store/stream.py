@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from clew.errors import FormatError
+from clew.store.arrays import view
 from clew.store.files import read_range, size_of
 from clew.store.format import FORMAT, schema
 from clew.store.framing import End, Frame, Gap, frames, header_is_whole, header_length
@@ -189,8 +190,18 @@ def _batch(found: pa.RecordBatch) -> Batch:
         table = tables[name]
         if table is not None:
             _require_no_nulls(table, fields)
+    _require_spans(tables["changes"], tables["spans"])
     blobs = found.column("blobs")[0].as_py() if "blobs" in found.schema.names else 0
     return Batch({name: table for name, table in tables.items() if table is not None}, blobs or 0)
+
+
+def _require_spans(changes: pa.StructArray | None, spans: pa.StructArray | None) -> None:
+    """ValueError if the spans are not those of the changes; format 1 has none."""
+    if changes is None or changes.type.get_field_index("call") >= 0:
+        return
+    counts = view(spans.field("changes")) if spans is not None else np.empty(0, np.int64)
+    if (counts < 0).any() or counts.sum() != len(changes):
+        raise ValueError(f"it has {len(changes)} changes, and spans for {counts.sum()}")
 
 
 @cache
