@@ -87,6 +87,7 @@ class Value:
     why: str = ""  # why not in full, for people: "over 32 MiB", "keep='summary'"
     summary: Summary = field(default_factory=Summary)
     digest: bytes = b""  # xxh3-128 of type and content: equal digests, equal values
+    part_digests: list[bytes] = field(default_factory=list, compare=False, repr=False)  # xxh3-128; b"": not yet made
 
 
 @dataclass(slots=True)

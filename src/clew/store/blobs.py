@@ -18,11 +18,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _REMEMBERED: Final = 65_536  # blobs that a later equal one is recognised against; about 10 MB
-_PIECE: Final = 256 << 10  # fits into the second level cache of any processor
-_GLANCE: Final = 4096
 _MAP_FROM: Final = 1 << 20  # smaller blobs are read: as fast, and no limit on how many can be held
 # Before 3.13 each of Python's mappings holds a file descriptor, of which the user's program needs some too.
 _MOST_MAPPINGS: Final = 16_384 if sys.version_info >= (3, 13) else 64
+_Key = tuple[bytes, int]  # what a blob is recognised by: its digest and its length
 _mappings: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 
 
@@ -35,14 +34,6 @@ class Part(NamedTuple):
     digest: bytes | None = None  # xxh3-128, of blobs only: inline bytes are under the batch's checksum
 
 
-class _Key(NamedTuple):
-    """What a blob is recognised by."""
-
-    digest: bytes
-    length: int
-    glance: int
-
-
 class BlobWriter:
     """The blob file of one shard. What is put since `mark` can be taken back as one."""
 
@@ -51,26 +42,20 @@ class BlobWriter:
         self.length = 0
         self._file: io.RawIOBase | None = None
         self._known: dict[_Key, int] = {}  # offsets, oldest first
-        self._glances: set[int] = set()  # of the large ones among them
         self._mark = 0
         self._since_mark: list[_Key] = []
 
-    def put(self, buffer: Any) -> Part:
-        """Keep the bytes of `buffer`, which is neither copied nor changed."""
+    def put(self, buffer: Any, digest: bytes = b"") -> Part:
+        """Keep the bytes of `buffer`, which is neither copied nor changed; `digest` is theirs, if it is known."""
         view = _flat(buffer)
         if len(view) <= INLINE_LIMIT:
             return Part(NO_ID, len(view), bytes(view))
-        glance = _glance(view)
-        if glance and glance not in self._glances:
-            offset, digest = self._append_hashing(view)  # surely new
-        else:
-            digest = xxhash.xxh3_128_digest(view)
-            known = self._known.get(_Key(digest, len(view), glance))
-            if known is not None:
-                return Part(known, len(view), None, digest)
+        key = digest or xxhash.xxh3_128_digest(view), len(view)
+        offset = self._known.get(key)
+        if offset is None:
             offset = self._append(view)
-        self._remember(_Key(digest, len(view), glance), offset)
-        return Part(offset, len(view), None, digest)
+            self._remember(key, offset)
+        return Part(offset, len(view), None, key[0])
 
     def mark(self) -> None:
         """What was put up to now stays."""
@@ -96,17 +81,6 @@ class BlobWriter:
         self.length = offset + len(view)
         return offset
 
-    def _append_hashing(self, view: memoryview) -> tuple[int, bytes]:
-        """Hash and write piece by piece: what the hash has just read, the write finds in the processor's cache."""
-        file, offset = self._seek()
-        hasher = xxhash.xxh3_128()
-        for start in range(0, len(view), _PIECE):
-            piece = view[start : start + _PIECE]
-            hasher.update(piece)
-            write_all(file, piece)
-        self.length = offset + len(view)
-        return offset, hasher.digest()
-
     def _seek(self) -> tuple[io.RawIOBase, int]:
         if self._file is None:
             self._file = io.FileIO(self.path, "x")
@@ -118,27 +92,16 @@ class BlobWriter:
         if len(self._known) >= _REMEMBERED:
             self._forget(next(iter(self._known)))
         self._known[key] = offset
-        self._glances.add(key.glance)
         self._since_mark.append(key)
 
     def _forget(self, key: _Key) -> None:
         self._known.pop(key, None)
-        self._glances.discard(key.glance)
 
 
 def cost(buffer: Any) -> int:
     """How many bytes `put` adds to the file at most."""
     size = memoryview(buffer).nbytes
     return 0 if size <= INLINE_LIMIT else size + BLOB_ALIGNMENT
-
-
-def _glance(view: memoryview) -> int:
-    """A hash of three small pieces of a large blob: if it is new, so is the blob, and no second pass is needed."""
-    if len(view) <= _PIECE:
-        return 0
-    middle = len(view) // 2
-    seen = b"".join((view[:_GLANCE], view[middle : middle + _GLANCE], view[-_GLANCE:]))
-    return xxhash.xxh3_64_intdigest(seen, seed=len(view)) or 1
 
 
 def _flat(buffer: Any) -> memoryview:

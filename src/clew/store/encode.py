@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from json.encoder import encode_basestring_ascii
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,8 +26,10 @@ UNSEALED = 0x_C1E3_5EA1_C1E3_5EA1
 Fields = dict[str, "Sequence[Any] | pa.Array"]  # one entry per field of a struct; none at all for no rows
 
 _SUMMARY_NUMBERS = ("min", "max", "mean", "std")
-_SUMMARY_COUNTS = ("length", "size", "nan", "inf")
-_SUMMARY_TEXTS = ("dtype", "device")
+_SUMMARY_FIELDS = ("shape", "dtype", "device", "length", "size", *_SUMMARY_NUMBERS, "nan", "inf")
+_VALUE_FIELDS = ("type", "body", "kept", "why", "digest", "summary")
+_of_summary = attrgetter(*_SUMMARY_FIELDS)
+_of_value = attrgetter(*_VALUE_FIELDS)
 
 
 def encode(flush: Flush, parts: Sequence[Sequence[Part]], blob_length: int) -> pa.RecordBatch:
@@ -99,17 +102,10 @@ def _values(flush: Flush, parts: Sequence[Sequence[Part]]) -> pa.ListArray:
 
 
 def _value_fields(rows: list[tuple[int, Value]], parts: Sequence[Sequence[Part]]) -> Fields:
-    values = [value for _, value in rows]
-    return {
-        "id": [id for id, _ in rows],
-        "type": [value.type for value in values],
-        "body": [value.body for value in values],
-        "kept": [int(value.kept) for value in values],
-        "why": [value.why for value in values],
-        "digest": [value.digest for value in values],
-        **_summary_fields([value.summary for value in values]),
-        "parts": _part_lists(parts),
-    }
+    ids, values = zip(*rows, strict=True)
+    given = dict(zip(_VALUE_FIELDS, zip(*map(_of_value, values), strict=True), strict=True))
+    summaries = given.pop("summary")
+    return {"id": ids, **given, **_summary_fields(summaries), "parts": _part_lists(parts)}
 
 
 def _part_lists(parts: Sequence[Sequence[Part]]) -> pa.ListArray:
@@ -120,12 +116,11 @@ def _part_lists(parts: Sequence[Sequence[Part]]) -> pa.ListArray:
     return lists(list(map(len, parts)), pa.StructArray.from_arrays(arrays, fields=list(type.value_type)), type)
 
 
-def _summary_fields(summaries: list[Summary]) -> Fields:
-    fields: Fields = {"shape": [s.shape for s in summaries]}
-    for name in _SUMMARY_TEXTS + _SUMMARY_COUNTS:
-        fields[name] = [getattr(s, name) for s in summaries]
+def _summary_fields(summaries: Sequence[Summary]) -> Fields:
+    fields: Fields = dict(zip(_SUMMARY_FIELDS, zip(*map(_of_summary, summaries), strict=True), strict=True))
     for name in _SUMMARY_NUMBERS:
-        fields[name] = [_float(getattr(s, name)) for s in summaries]
+        if fields[name].count(None) < len(summaries):
+            fields[name] = list(map(_float, fields[name]))
     return fields
 
 

@@ -133,7 +133,8 @@ class ShardWriter:
                 value = self._without_bytes(value)
                 dropped += 1
             values.append((id, value))
-            parts.append([self._blobs.put(part) for part in value.parts])
+            digests = value.part_digests or [b""] * len(value.parts)
+            parts.append(list(map(self._blobs.put, value.parts, digests)))
         if not dropped:
             return flush, parts, 0
         # said with the first one, not at the end: a killed process has no end

@@ -81,8 +81,8 @@ class Looking(Protocol):
     def room_for(self, size: int) -> str:
         """ "" if `size` more bytes may be kept (and takes them off the budget), else why not."""
 
-    def add_part(self, buffer: Any) -> int:
-        """Puts a buffer, which nobody else may change, beside the body; gives its place."""
+    def add_part(self, buffer: Any, digest: bytes = b"") -> int:
+        """Puts a buffer, which nobody else may change, beside the body; gives its place. `digest`: xxh3-128 of it."""
 
     def guard(self, check: Check, obj: Any, kept: Any) -> None:
         """`check(obj, kept)` will say whether `obj` is still what it was."""

@@ -145,6 +145,7 @@ def _of_node(obj: Any, walk: Walk) -> Capture:
     node = walk.run(obj)
     assert node.digest is not None
     value = Value(node.type, None, walk.parts, node.kept, node.why, node.summary or Summary(), node.digest)
+    value.part_digests = walk.part_digests
     if node.form != LEAF and value.summary.length is None:
         value.summary.length = len(node.items)
     if wanted:

@@ -159,8 +159,9 @@ def look_array(obj: Any, walk: Looking) -> Node:
         _describe(node, base, walk)
     else:
         raw = base.tobytes()
-        node.content = _hash(base) if _is_padded(dtype) else xxh3_128_digest(raw)
-        node.aside = {"part": walk.add_part(raw)}
+        digest = xxh3_128_digest(raw)
+        node.content = _hash(base) if _is_padded(dtype) else digest
+        node.aside = {"part": walk.add_part(raw, digest)}
     walk.watch(obj, ArrayWatch(obj, base, node.content))
     return node
 

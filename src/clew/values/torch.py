@@ -149,7 +149,7 @@ def _take_dense(obj: Any, node: Node, walk: Looking) -> tuple[int, bytes | None]
     if not node.why:
         raw = ctypes.string_at(address, size) if address > 0 else _gathered(obj, size)
         node.content = xxh3_128_digest(raw)
-        node.aside = {"part": walk.add_part(raw)}
+        node.aside = {"part": walk.add_part(raw, node.content)}
         return address, raw
     node.kept = Kept.SUMMARY
     pieces = _pieces_of(obj, size)

@@ -34,7 +34,7 @@ class Walk:
 
     __slots__ = (
         "_bytes_left", "_cyclic", "_distant", "_items_left", "_written", "describing", "guards", "keep", "lit", "lost",
-        "nodes", "objects", "parts", "root_watch",
+        "nodes", "objects", "part_digests", "parts", "root_watch",
     )  # fmt: skip
 
     def __init__(self, keep: Keep, *, lit: bool = True) -> None:
@@ -44,6 +44,7 @@ class Walk:
         self.objects = 0
         self.guards: list[Guard] = []
         self.parts: list[Any] = []
+        self.part_digests: list[bytes] = []
         self.nodes: dict[int, Node] = {}  # by id of the value; the walk keeps the values alive
         self._distant: dict[int, Node] = {}  # objects too deep to be followed from where they were met
         self._cyclic = False
@@ -63,8 +64,9 @@ class Walk:
         self._bytes_left -= size
         return ""
 
-    def add_part(self, buffer: Any) -> int:
+    def add_part(self, buffer: Any, digest: bytes = b"") -> int:
         self.parts.append(buffer)
+        self.part_digests.append(digest)
         return len(self.parts) - 1
 
     def guard(self, check: Check, obj: Any, kept: Any) -> None:
