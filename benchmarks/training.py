@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from statistics import median
 
 from benchmarks.harness import Measure, compare, duration, table, timed
 
-STEPS = 1500  # about a second: several flushes of the recorder's thread fall into it
+STEPS = 100  # of a block; blocks with and without watching take turns, so that both meet the same noise
+BLOCKS = 20  # of each in a turn: about four seconds, and some ten flushes of the recorder's thread
 TITLE = "A small training loop"
 FINISH: list[Callable[[], None]] = []  # what the worker does at its end, before its folder goes
 
@@ -40,20 +42,25 @@ def _training() -> Callable[[], float]:
 
 def untraced() -> Measure:
     train = _training()
-    return lambda: timed(train)
+    return lambda: timed(train) / STEPS
 
 
 def watched(*names: str) -> Callable[[], Measure]:
-    """In a run that stays open, as it does in a real training: its thread stores what comes, all the while."""
+    """How much longer a block takes; the run stays open, as in a real training, and its thread stores what comes."""
 
     def contender() -> Measure:
         import clew
 
-        train = clew.watch(*names)(_training())
+        plain, train = _training(), clew.watch(*names)(_training())
         run = clew.run("bench")
         run.__enter__()
         FINISH.append(lambda: run.__exit__(None, None, None))
-        return lambda: timed(train)
+
+        def measure() -> float:
+            pairs = [(timed(plain), timed(train)) for _ in range(BLOCKS)]
+            return median(with_it / without for without, with_it in pairs)
+
+        return measure
 
     return contender
 
@@ -73,22 +80,18 @@ def open_and_close() -> Measure:
     return measure
 
 
-CONTENDERS = {
-    "untraced": untraced,
+RATIOS = {
     "loss and accuracy, as floats": watched("loss", "accuracy"),
     "the loss as a tensor with its graph, too": watched("loss", "accuracy", "error"),
-    "opening and closing a run": open_and_close,
 }
+ONCE = "opening and closing a run"
+CONTENDERS = {"untraced": untraced, **RATIOS, ONCE: open_and_close}
 
 
 def report(repeats: int, pythons: list[str]) -> str:
-    result = compare(__name__, CONTENDERS, repeats=3 * repeats)
-    rows = []
-    for name in CONTENDERS:
-        each = duration(result.median(name) / STEPS)
-        if name == "opening and closing a run":
-            rows.append((name, f"{duration(result.median(name))} once", "", ""))
-            continue
-        ratio, spread = result.ratio(name, "untraced"), result.spread(name, "untraced")
-        rows.append((name, each, f"{ratio:.3f} ± {spread:.3f} ×", "≤ 1.01 ×" if "floats" in name else ""))
-    return table(["", "a step", "untraced", "to reach"], rows)
+    result = compare(__name__, CONTENDERS, repeats=repeats)
+    rows = [("untraced", f"{duration(result.median('untraced'))} a step", "")]
+    for name in RATIOS:
+        rows.append((name, f"{result.median(name):.3f} × untraced", "≤ 1.01 ×" if "floats" in name else ""))
+    rows.append((ONCE, f"{duration(result.median(ONCE))} once", ""))
+    return table(["", "", "to reach"], rows)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from .columns import Chunk, Rows
 
-INTERVAL = 0.2  # seconds between flushes: what `kill -9` can cost at most is this and the writing itself
+INTERVAL = 0.5  # seconds between flushes: what `kill -9` can cost at most is this and the writing itself
 HURRY = 0.02  # seconds between looks while logs grow fast, so that their memory is used again while in the cache
 _BATCH = 100_000  # changes from which on a batch is full: more at once only means memory that is not in the cache
 _FAST = 2 * 16_384  # items in a log that make it one that grows fast
