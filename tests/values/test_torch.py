@@ -341,3 +341,27 @@ def test_a_tensor_in_a_container_is_watched() -> None:
 
 def test_tensors_and_arrays_with_the_same_bytes_differ() -> None:
     assert capture(torch.zeros(3)).digest != capture(np.zeros(3, "f4")).digest
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.tensor(1.5),
+        torch.randn(3, 4, requires_grad=True),
+        torch.nn.Parameter(torch.ones(2)),
+        torch.arange(6).view(2, 3)[1],
+        torch.randn(4).bfloat16(),
+        torch.randn(4, 4).t(),
+        torch.zeros(0),
+        torch.randn(2, dtype=torch.complex64).conj(),
+    ],
+    ids=["0-d", "requires grad", "parameter", "a view", "bfloat16", "turned", "empty", "conjugate"],
+)
+def test_a_tensor_by_itself_is_captured_as_by_the_walk(tensor: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
+    capture(tensor)  # so that its type is known
+    quick = capture(tensor)
+    monkeypatch.setattr(sys.modules["clew.values.capture"], "alone_of", lambda key: None)
+    walked = capture(tensor)
+    assert repr(quick.value) == repr(walked.value)
+    assert quick.value.part_digests == walked.value.part_digests
+    assert quick.unchanged(tensor)

@@ -111,6 +111,7 @@ class Handler(NamedTuple):
 
     atom: Callable[[Any], Any] | None
     look: Look | None
+    alone: Callable[[Any, Any], Any] | None = None  # a quicker way for a value by itself; may give None
 
 
 LIBRARIES: Final[dict[str, str]] = {
@@ -124,11 +125,13 @@ LIBRARIES: Final[dict[str, str]] = {
 
 _atoms: Final[dict[int, Callable[[Any], Any]]] = {id(cls): token_of_scalar for cls in SCALARS}
 _looks: Final[dict[int, Look]] = {}
+_alone: Final[dict[int, Callable[[Any, Any], Any]]] = {}
 _alive: Final[dict[int, Any]] = {}  # weak references to the types behind the ids
 _loaded: Final[dict[str, Any]] = {}
 _entry_points: dict[str, Any] | None = None
 
 atom_of = _atoms.get  # by id(type(x))
+alone_of = _alone.get  # likewise; only of types that were looked at before
 
 
 def register(cls: type, *, atom: Callable[[Any], Any] | None = None, look: Look | None = None) -> None:
@@ -144,6 +147,7 @@ def register(cls: type, *, atom: Callable[[Any], Any] | None = None, look: Look 
 def _drop(key: int) -> None:
     _atoms.pop(key, None)
     _looks.pop(key, None)
+    _alone.pop(key, None)
     _alive.pop(key, None)
 
 
@@ -156,6 +160,8 @@ def look_of(cls: type) -> Look | None:
     if key not in _atoms:
         handler = _find(cls)
         register(cls, atom=handler.atom, look=handler.look)
+        if handler.alone is not None:
+            _alone[key] = handler.alone
     return _looks.get(key)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from clew import trouble
 from clew.records import Kept, Summary, Value
 from clew.values import digest
-from clew.values.base import LEAF, Node, atom_of, look_of
+from clew.values.base import LEAF, Node, alone_of, atom_of, look_of
 from clew.values.classes import type_name
 from clew.values.jsontext import INLINE_BYTES, SCALAR_IDS, dumps, plain
 from clew.values.keep import AUTO, Keep, settled
@@ -78,6 +78,11 @@ def capture(obj: object, keep: Keep = AUTO) -> Capture:
         if id(type(obj)) in SCALAR_IDS and _is_short(obj):
             return _scalar(obj)
         keep = settled(keep, obj)
+        alone = alone_of(id(type(obj)))
+        if alone is not None:
+            found: Capture | None = alone(obj, keep)
+            if found is not None:
+                return found
         return _nested(obj, keep) or _captured(obj, keep)
     except (RecursionError, MemoryError) as error:  # the program itself is at its limits
         return _failed(obj, error)

@@ -29,12 +29,18 @@ _HAS_PADDING: Final = _LONG_DOUBLE.itemsize == 16 and np.finfo(np.longdouble).nm
 
 def claim(cls: type) -> Handler | None:
     if inherits(cls, np.ndarray):
-        return Handler(None, _array_look(cls))
+        return Handler(None, _array_look(cls), _alone() if cls is np.ndarray else None)
     if inherits(cls, np.generic) and _is_of_numpy(cls):
         return Handler(None, _look_void) if inherits(cls, np.void) else Handler(_scalar_atom(cls), None)
     if inherits(cls, np.dtype):
         return Handler(lambda x: {"$": "numpy.dtype", "is": write_dtype(x)}, None)
     return None
+
+
+def _alone() -> Any:
+    from clew.values.numpyalone import alone
+
+    return alone
 
 
 def _is_of_numpy(cls: type) -> bool:

@@ -37,7 +37,8 @@ def claim(cls: type) -> Handler | None:
     if torch is None:
         return None
     if inherits(cls, torch.Tensor):
-        return Handler(None, _tensor_look(cls))
+        look = _tensor_look(cls)
+        return Handler(None, look, _alone() if look is look_tensor else None)
     if inherits(cls, torch.nn.Module):
         return Handler(None, _look_module)
     if cls is torch.Size:
@@ -49,6 +50,12 @@ def claim(cls: type) -> Handler | None:
     if _is_optimizer(cls):
         return Handler(None, _look_optimizer)
     return None
+
+
+def _alone() -> Any:
+    from clew.values.torchalone import alone
+
+    return alone
 
 
 def _is_optimizer(cls: type) -> bool:
