@@ -30,11 +30,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "recording": COMMON | {"store", "values", "recorder", "metadata", "sizes", "history"},  # a run reads like any other
     "probes": COMMON | {"recording", "recorder", "values", "show"},  # show: the short text of `show=True`
     "show": COMMON,
-    "history": COMMON | {"store", "values", "show"},
+    "rerun": COMMON,  # it is given the call
+    "history": COMMON | {"store", "values", "show", "rerun"},
     "export": COMMON | {"history", "store"},
 }
-#: These may know everything: the public face, the command line, and the faces of other tools.
-ANYTHING = {"__init__", "__main__", "commands", "compat"}
+#: These may know everything: the public face, the command line, the notebook's magic, and the faces of other tools.
+ANYTHING = {"__init__", "__main__", "commands", "compat", "magics"}
 
 HEAVY = ("numpy", "pyarrow", "torch", "pandas", "h5py", "rich", "starlette", "uvicorn", "xxhash", "wrapt", "matplotlib")
 

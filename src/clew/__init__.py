@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from clew.history import Call, Change, Run, Series
     from clew.history import all_runs as runs
     from clew.history import open_run as open
+    from clew.probes.calls import follow, log
+    from clew.probes.calls.messages import LogHandler
     from clew.probes.lines import watch
     from clew.recording import current, off, on
     from clew.recording import start as run
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "watch": ("clew.probes.lines", "watch"),
+    "follow": ("clew.probes.calls", "follow"),
+    "log": ("clew.probes.calls", "log"),
+    "LogHandler": ("clew.probes.calls.messages", "LogHandler"),
     "run": ("clew.recording", "start"),
     "current": ("clew.recording", "current"),
     "on": ("clew.recording", "on"),
@@ -33,12 +38,17 @@ _HOMES = {
     "ClewError": ("clew.errors", "ClewError"),
 }
 
+_FOR_IPYTHON = {  # what `%load_ext clew` looks for
+    "load_ipython_extension": ("clew.magics", "load_ipython_extension"),
+    "unload_ipython_extension": ("clew.magics", "unload_ipython_extension"),
+}
+
 __all__ = [*_HOMES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
     """Load a name from its home when it is first used, so that `import clew` costs next to nothing."""
-    home = _HOMES.get(name)
+    home = _HOMES.get(name) or _FOR_IPYTHON.get(name)
     if home is None:
         raise AttributeError(f"module 'clew' has no attribute {name!r}; it has: {', '.join(__all__)}")
     from importlib import import_module

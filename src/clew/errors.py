@@ -43,6 +43,10 @@ class UnknownNameError(ClewError, KeyError):
         return f"{self.what} {self.remedy}".strip()
 
 
+class RerunError(ClewError, RuntimeError):
+    """A recorded call cannot be made again as it was."""
+
+
 class MissingLibraryError(ClewError, ImportError):
     """Something was asked for that needs a library which is not installed."""
 

@@ -35,6 +35,11 @@ class _Deleted:
 DELETED: Final = _Deleted()
 
 
+# what a change at a site is: one that people see; the step; an argument; the result. "clock" says when the next change
+# was, and is never written.
+Role = Literal["value", "step", "input", "output", "clock"]
+
+
 class Kind(IntEnum):
     """How the value of a change is kept: in the change's own row, or as a row of the value table."""
 
@@ -159,7 +164,7 @@ class Site:
     function: int
     name: str
     line: int
-    role: Literal["value", "step"] = "value"
+    role: Role = "value"
 
 
 @dataclass(frozen=True, slots=True)

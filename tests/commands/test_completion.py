@@ -51,7 +51,7 @@ def completed(tmp_path: Path, *words: str) -> list[str]:
 def test_bash_completes_verbs_options_formats_and_runs(tmp_path: Path, runs_folder: Path) -> None:
     Written(runs_folder, "120000-mine")
     assert completed(tmp_path, "ex") == ["export"]
-    assert completed(tmp_path, "show", "latest", "--a") == ["--all"]
+    assert completed(tmp_path, "show", "latest", "--al") == ["--all"]
     assert completed(tmp_path, "export", "latest", "--to", "p") == ["parquet"]
     assert completed(tmp_path, "show", "12") == ["120000-mine"]
     assert completed(tmp_path, "completion", "z") == ["zsh"]

@@ -115,7 +115,68 @@ def test_json_of_names_has_every_change(capsys: Captured) -> None:
 @pytest.mark.usefixtures("run")
 def test_the_tree(capsys: Captured) -> None:
     assert main(["show", "latest", "--tree"]) == 0
-    assert capsys.readouterr().out.startswith("train(n=1)  200 ms  102 changes")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == ["train  mod.py:1  [main]  200 ms", "├─ n: 1", "├─ loss@12  1.0"]
+    assert lines[3] == "├─ … 98 more like it"
+    assert len(lines) == 7
+
+
+@pytest.mark.usefixtures("run")
+def test_full_shows_the_whole_tree(capsys: Captured) -> None:
+    assert main(["show", "latest", "--full"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("loss@12" in line for line in lines) == 100
+
+
+@pytest.mark.usefixtures("run")
+def test_ascii_shows_the_tree_in_ascii(capsys: Captured) -> None:
+    assert main(["show", "latest", "--tree", "--ascii"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.isascii()
+    assert "|- n: 1\n" in shown
+
+
+@pytest.fixture
+def calls(runs_folder: Path) -> None:
+    written = Written(runs_folder)
+    shard = written.shard()
+    top = shard.call("train", at=0)
+    for name, took, error in (("load", 5, None), ("fit", 50, None), ("save", 1, "OSError: full")):
+        call = shard.call(name, parent=top)
+        shard.change(call, f"in_{name}", 1, at=10)
+        shard.end(call, at=10 + took, error=error)
+    shard.end(top, at=100)
+    shard.close()
+
+
+@pytest.mark.usefixtures("calls")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--function", "l*d"], ["load"]),
+        (["--name", "in_fit"], ["fit"]),
+        (["--errors"], ["save"]),
+        (["--slow", "40ms"], ["fit"]),
+        (["--tree"], ["load", "fit", "save"]),
+    ],
+)
+def test_a_filter_implies_the_tree(words: list[str], expected: list[str], capsys: Captured) -> None:
+    assert main(["show", "latest", *words]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("train  mod.py:1")
+    assert [name for name in ("load", "fit", "save") if f"─ {name}  " in shown] == expected
+
+
+@pytest.mark.usefixtures("calls")
+def test_an_unknown_function_is_a_mistake_with_the_nearest(capsys: Captured) -> None:
+    assert main(["show", "latest", "--function", "lod"]) == 2
+    assert "did you mean `load`?" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("calls")
+def test_a_time_that_is_none_is_a_mistake(capsys: Captured) -> None:
+    assert main(["show", "latest", "--slow", "soon"]) == 2
+    assert "'soon' is not a length of time" in capsys.readouterr().err
 
 
 def test_many_names_are_cut_and_all_shows_them(runs_folder: Path, capsys: Captured) -> None:

@@ -61,7 +61,7 @@ def changes_of(call: LiveCall, rows: Rows, chunks: list[Chunk]) -> list[tuple[An
     found = rows.columns()
     if found is None:
         return []
-    values = {id: value for id, value, _, _ in rows.values} | dict(zip(rows.text_ids, rows.texts, strict=True))
+    values = {id: value for id, value, _ in rows.values} | dict(zip(rows.text_ids, rows.texts, strict=True))
     places = [divmod(site - call.plan.base, call.plan.width) for site in found.site.tolist()]
     bits = np.where(np.isnan(found.number), np.nan, found.number).view(np.int64).tolist()
     assert {span.call for span in found.spans} == {call.id}
@@ -204,7 +204,7 @@ def test_a_value_that_thinning_leaves_out_is_not_written() -> None:
     chunk = take(call, 1)
     assert chunk is not None
     rows.add(chunk)
-    assert [value - 10**400 for _, value, _, _ in rows.values] == list(range(0, 100, 10))
+    assert [value - 10**400 for _, value, _ in rows.values] == list(range(0, 100, 10))
 
 
 def test_the_last_changes_come_when_the_call_is_over_in_their_order() -> None:

@@ -11,7 +11,8 @@ from clew.history.run import Run
 from history.writing import Written, simple_run
 
 EVIL = "<script>alert('x')</script><img src=x onerror=\"alert(1)\">&amp;"
-ALLOWED = {"div", "b", "i", "p", "br", "pre", "ul", "li", "table", "tr", "td", "th", "svg", "polyline", "rect"}
+ALLOWED = {"div", "b", "i", "p", "br", "ul", "li", "table", "tr", "td", "th", "svg", "polyline", "rect"}
+ALLOWED |= {"details", "summary"}
 
 
 class Tags(HTMLParser):
@@ -90,7 +91,50 @@ def test_a_call_shows_its_arguments_result_and_changes(tmp_path: Path) -> None:
     page = Tags(run.calls()[0]._repr_html_()).text
     assert "epochs" in page
     assert "0.5" in page
-    assert "40 more changes" in page
+    assert "48 more like it" in page
+
+
+def test_a_tree_opens_and_closes(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    shard = written.shard()
+    top = shard.call("top", args={"n": 1})
+    inner = shard.call("inner", parent=top)
+    shard.change(inner, "x", 1)
+    shard.end(inner, error="ValueError: no")
+    shard.end(top, result=2)
+    shard.close()
+    page = written.open().tree()._repr_html_()
+    assert page.count("<details") == page.count("<summary>") == 2
+    assert Tags(page).open == []
+    inside = page[page.index("inner") :]
+    assert inside.index("x") < inside.index("raised ValueError: no") < inside.index("</details>") < inside.index("→")
+
+
+def test_a_large_tree_is_bounded_and_says_what_is_missing(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    shard = written.shard()
+    for number in range(2_000):
+        shard.call(f"f{number}")
+    shard.close()
+    page = written.open().tree()._repr_html_()
+    assert len(page) < 200_000
+    assert "2,000 calls in all" in Tags(page).text
+
+
+def test_a_deep_recursion_is_not_nested_without_end(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    shard = written.shard()
+    call = -1
+    for _ in range(300):
+        call = shard.call("f", parent=call)
+    shard.close()
+    page = Tags(written.open().tree()._repr_html_())
+    assert page.open == []
+    assert "+249 f" in page.text
+
+
+def test_a_tree_without_calls_says_so(tmp_path: Path) -> None:
+    assert "no calls were recorded" in Written(tmp_path).open().tree()._repr_html_()
 
 
 def test_an_empty_series_shows_itself(tmp_path: Path) -> None:

@@ -28,6 +28,13 @@ def add(subparsers: Any) -> None:
     parser.add_argument("names", metavar="NAME", nargs="*", help="show the changes of this name (or pattern)")
     parser.add_argument("--all", action="store_true", help="everything, however long")
     parser.add_argument("--tree", action="store_true", help="the calls as a tree")
+    tree = parser.add_argument_group("the tree (each of these implies --tree)")
+    tree.add_argument("--function", metavar="F", help="only calls of this function (or pattern) and what they called")
+    tree.add_argument("--name", metavar="N", help="only calls in which this name changed or was an input")
+    tree.add_argument("--errors", action="store_true", help="only calls that raised")
+    tree.add_argument("--slow", metavar="TIME", help="only calls that took at least so long: 10ms, 2s")
+    tree.add_argument("--full", action="store_true", help="nothing folded, nothing cut")
+    tree.add_argument("--ascii", action="store_true", help="marks that every console can show")
     parser.add_argument("--json", action="store_true", help="for machines")
 
 
@@ -40,8 +47,8 @@ def main(args: argparse.Namespace) -> int:
         (_changes_json if args.json else _changes)(series, args.all)
     elif args.json:
         _run_json(run)
-    elif args.tree:
-        _tree(run, args.all)
+    elif any((args.tree, args.function, args.name, args.errors, args.slow, args.full, args.ascii)):
+        _tree(run, args)
     else:
         _overview(run, args.all)
     return 0
@@ -113,12 +120,11 @@ def _changes(series: list[Series], everything: bool) -> None:
             print(line)
 
 
-def _tree(run: Run, everything: bool) -> None:
-    from clew.show.tree import LINES, tree_lines
+def _tree(run: Run, args: argparse.Namespace) -> None:
+    from clew.show.tree import write_tree
 
-    tree = run.tree()
-    for line in tree_lines(tree, len(tree) * 2 if everything else LINES):
-        print("  " * line.depth + line.text)
+    tree = run.tree(function=args.function, name=args.name, errors=args.errors, slow=args.slow)
+    write_tree(tree, sys.stdout, full=args.full or args.all, ascii=args.ascii)
 
 
 # ---- for machines

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from clew.history.change import Changes
+from clew.history.change import Change, Changes
 from clew.history.lazy import LazySequence, Rows
-from clew.records import Function, NotKept
+from clew.history.table import INPUT, OUTPUT
+from clew.records import DELETED, Function, NotKept
 
 if TYPE_CHECKING:
     from clew.history.calls import ShardCalls
     from clew.history.view import View
+
+
+LOG = "<log>"  # the function of a line that was put into the tree by hand
+
+
+class Caller(NamedTuple):
+    """A place from which something was called."""
+
+    file: str
+    line: int
+    function: str
+
+
+def _frames(text: str | None) -> list[list[Any]]:
+    """The frames around a root, as they were written; none if what is there makes no sense."""
+    try:
+        frames = json.loads(text or "[]")
+    except ValueError:
+        return []
+    return [f for f in frames if isinstance(f, list) and list(map(type, f)) == [str, int, str]]
 
 
 class Call:
@@ -72,6 +94,10 @@ class Call:
     @property
     def args(self) -> dict[str, Any]:
         """The arguments by name, where they were recorded."""
+        rows = self._rows_that_are(INPUT)
+        if len(rows):
+            table = self._view.table
+            return dict(zip(self._site_names(rows), table.values(rows), strict=True))
         value = self._value(self._start("args"))
         if isinstance(value, NotKept):
             value = value.part
@@ -80,8 +106,21 @@ class Call:
     @property
     def result(self) -> Any:
         """What it returned, where that was recorded; None otherwise."""
+        rows = self._rows_that_are(OUTPUT)
+        if len(rows):
+            return self._view.table.value(int(rows[-1]))
         end = self._end()
         return None if end is None else self._value(int(self._calls.finished.result[end]))
+
+    @property
+    def returned(self) -> bool:
+        """Whether it ended, and without an exception."""
+        return self._end() is not None and self.error is None
+
+    @property
+    def message(self) -> str | None:
+        """The text of a line that `clew.log` or a logging record put into the tree; None for any other call."""
+        return str(self.args.get("message", "")) if self.function == LOG else None
 
     @property
     def error(self) -> str | None:
@@ -138,9 +177,54 @@ class Call:
         return Changes(self._view, self._calls.rows(self.id) + offset)
 
     @property
+    def events(self) -> list[Change | Call]:
+        """The changes in it and the calls it made, in the order they happened."""
+        changes, children = self.changes, self.children
+        times = [*self._view.table.gather("time", changes.rows).tolist(), *(child._start("time") for child in children)]
+        events: list[Change | Call] = [*changes, *children]
+        return [events[place] for place in sorted(range(len(events)), key=times.__getitem__)]
+
+    def before(self, change: Change) -> Any:
+        """What the name held in this call before the change; clew.DELETED if it was not there."""
+        earlier = [other for other in self.changes if other.name == change.name]
+        place = earlier.index(change)
+        return earlier[place - 1].value if place else DELETED
+
+    @property
+    def callers(self) -> list[Caller]:
+        """Where it was called, and where that was called, outwards as far as known."""
+        found: list[Caller] = []
+        call: Call | None = self
+        while call is not None:
+            line, parent = call._start("line"), call.parent
+            if parent is not None and line > 0:
+                found.append(Caller(parent.file, int(line), parent.function))
+            elif parent is None:
+                found += [Caller(*frame) for frame in _frames(call._start_text("callers"))]
+            call = parent
+        return found
+
+    def _all_rows(self) -> Rows:
+        return self._calls.all_rows(self.id) + int(self._view.table.offsets[self._calls.shard])
+
+    def _rows_that_are(self, code: int) -> Rows:
+        rows = self._all_rows()
+        chosen: Rows = rows[self._view.table.names_at(rows) == code]
+        return chosen
+
+    def _site_names(self, rows: Rows) -> list[str]:
+        return self._view.table.names_of(rows)
+
+    @property
     def data(self) -> dict[str, list[Any]]:
         """name → the values it had in this call, in order."""
         return self._view.table.by_name(self.changes.rows)
+
+    def rerun(self, /, *, debug: bool = False, **replace: Any) -> Any:
+        """Call the function again with the arguments it had, or those given by name; `debug=True` in the debugger."""
+        from clew.rerun import rerun  # `self` is positional only: call.rerun(self=trainer) gives the function's own
+
+        return rerun(self, debug=debug, replace=replace)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Call):

@@ -107,7 +107,15 @@ class ShardCalls:
             rows = order[begin:end]
         else:
             rows = np.flatnonzero(self.table.column(self.shard, "call") == id).astype(np.int64, copy=False)
-        rows = rows[self.table.seen(self.shard, rows)]
+        return self._in_time(rows[self.table.seen(self.shard, rows)])
+
+    def all_rows(self, id: int) -> Rows:
+        """Rows (within the shard) of one call, those that are no changes of a name among them."""
+        calls, order = self._rows_by_call
+        begin, end = np.searchsorted(calls, [id, id + 1])
+        return self._in_time(order[begin:end])
+
+    def _in_time(self, rows: Rows) -> Rows:
         # Rows a probe held back until the call ended (`last=`) come late; their times say where they belong.
         times = self.table.column(self.shard, "time")[rows]
         return rows if is_sorted(times) else rows[np.argsort(times, kind="stable")]

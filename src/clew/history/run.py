@@ -124,8 +124,16 @@ class Run:
         """Every function that was called: how often, for how long, how often it raised. The longest first."""
         return function_lines(self.view.calls)
 
-    def tree(self) -> Tree:
-        return Tree(self.view)
+    def tree(
+        self,
+        function: str | None = None,
+        name: str | None = None,
+        errors: bool = False,
+        slow: float | str | None = None,
+    ) -> Tree:
+        """The calls as a tree; or those of a function and what they called, those in which a name changed or was
+        given, those that raised, those that took at least so long (seconds, or "10ms"), with all that led to them."""
+        return Tree(self.view, function=function, name=name, errors=errors, slow=slow)
 
     def _check(self, name: str) -> None:
         if name not in self:

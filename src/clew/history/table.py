@@ -26,6 +26,8 @@ Column = npt.NDArray[Any]
 UNKNOWN = -1  # the name of a row whose site has an id no writer gives out
 ASKED_OFTEN = 4  # names asked for one by one before sorting all rows by name pays
 STEP = -2  # the name of a row that carries a step and is no change people see
+INPUT, OUTPUT = -3, -4  # likewise: an argument, a result
+_HIDDEN = {"step": STEP, "input": INPUT, "output": OUTPUT}
 
 
 class Table:
@@ -73,7 +75,7 @@ class Table:
         known: dict[str, int] = {}
         for shard in self.shards:
             for site in shard.sites.values():
-                if site.role != "step":
+                if site.role == "value":
                     known.setdefault(site.name, len(known))
         return known
 
@@ -86,7 +88,7 @@ class Table:
         sites = {id: site for id, site in shard.sites.items() if 0 <= id < 1 << 22}
         table = np.full(max(sites, default=-1) + 2, UNKNOWN, dtype=np.int32)
         for id, site in sites.items():
-            table[id] = STEP if site.role == "step" else self._known[site.name]
+            table[id] = self._known[site.name] if site.role == "value" else _HIDDEN.get(site.role, UNKNOWN)
         return table
 
     def names_in(self, shard: int) -> npt.NDArray[np.int32]:
@@ -113,7 +115,7 @@ class Table:
             sites = self.column(shard, "site")
             for id, row in first_rows(sites, len(self._name_of_site[shard]) - 1):
                 site = reader.sites.get(id)
-                if site is not None and site.role != "step":
+                if site is not None and site.role == "value":
                     number = self._known[site.name]
                     first[number] = min(first[number], int(self.column(shard, "time")[row]))
         seen = [(time, number, name) for (name, number), time in zip(self._known.items(), first.tolist(), strict=True)]

@@ -1,34 +1,174 @@
-"""The calls of a run as a tree."""
+"""The calls of a run as a tree; all of them, or those a person asks for with the calls that led to them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from clew.history.call import Calls
+import numpy as np
+import numpy.typing as npt
+
+from clew.errors import OptionError, UnknownNameError, nearest
+from clew.history.call import Call, Calls
+from clew.history.match import matcher
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from clew.history.calls import ShardCalls
     from clew.history.view import View
+
+    Mask = npt.NDArray[np.bool_]
+
+LINES = 200
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+_TIME = re.compile(r"\s*([0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?)\s*([a-zµ]*)\s*\Z", re.IGNORECASE)
 
 
 class Tree:
     """Who called whom. `print(tree)` shows it; a long one is shortened, and says so."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(
+        self,
+        view: View,
+        *,
+        function: str | None = None,
+        name: str | None = None,
+        errors: bool = False,
+        slow: float | str | None = None,
+    ) -> None:
         self._view = view
+        self._function = function
+        self._name = name
+        self._errors = bool(errors)
+        self._slow = None if slow is None else seconds(slow)
+        self._check()
+
+    @property
+    def filtered(self) -> bool:
+        """Whether only some of the calls were asked for."""
+        return self._function is not None or self._name is not None or self._errors or self._slow is not None
 
     @property
     def roots(self) -> Calls:
         """The calls that no recorded call made, in the order they began."""
-        return Calls(self._view, self._view.calls.roots())
+        roots = self._view.calls.roots()
+        return Calls(self._view, roots[self._kept[roots]] if self.filtered else roots)
 
     def __len__(self) -> int:
         """How many calls there are."""
-        return len(self._view.calls)
+        return int(self._kept.sum()) if self.filtered else len(self._view.calls)
 
-    def __str__(self) -> str:
+    # ---- what is to be seen of a call
+
+    def events(self, call: Call) -> Sequence[Any]:
+        """Changes in it and calls it made, in order; with a filter, those that were asked for."""
+        events = call.events
+        return [event for event in events if self._is_seen(event, call)] if self.filtered else events
+
+    def _is_seen(self, event: Any, call: Call) -> bool:
+        if isinstance(event, Call):
+            return bool(self._kept[event._place])
+        return self.tells(call) and self._name in (None, event.name)
+
+    def tells(self, call: Call) -> bool:
+        """Whether it was asked for itself; else it is there because it led to one that was."""
+        return not self.filtered or bool(self._asked_for[call._place])
+
+    # ---- which calls are asked for
+
+    def _check(self) -> None:
+        """An unknown function or name is said now, with the nearest, and not as an empty tree."""
+        if self._function is not None:
+            fits = matcher(self._function)
+            functions = [function for shard in self._view.calls.shards for function in shard.reader.functions.values()]
+            if not any(map(fits, functions)):
+                what = f"No function `{self._function}` was called in {self._view.path.name};"
+                known = dict.fromkeys(function.name for function in functions)
+                bare = dict.fromkeys(name.rpartition(".")[2] for name in known)
+                raise UnknownNameError("unknown-name", what, nearest(self._function, {**known, **bare}))
+        if self._name is not None:
+            names = [
+                site.name
+                for shard in self._view.table.shards
+                for site in shard.sites.values()
+                if site.role in ("value", "input")
+            ]
+            if self._name not in names and not self._asked_for.any():
+                what = f"No `{self._name}` was recorded in {self._view.path.name};"
+                raise UnknownNameError("unknown-name", what, nearest(self._name, dict.fromkeys(names)))
+
+    @cached_property
+    def _asked_for(self) -> Mask:
+        """By place: whether the call fits everything that was asked."""
+        return self._per_shard(self._fitting)
+
+    @cached_property
+    def _kept(self) -> Mask:
+        """By place: the calls that fit, and those that led to them."""
+        places = self._asked_for
+        offsets = self._view.calls.offsets.tolist()
+        parts = [
+            _upwards(places[begin:end], shard.parents)
+            for shard, begin, end in zip(self._view.calls.shards, offsets, offsets[1:], strict=False)
+        ]
+        return np.concatenate([np.zeros(0, dtype=np.bool_), *parts])
+
+    def _per_shard(self, ask: Any) -> Mask:
+        return np.concatenate([np.zeros(0, dtype=np.bool_), *map(ask, self._view.calls.shards)])
+
+    def _fitting(self, shard: ShardCalls) -> Mask:
+        fits = np.ones(shard.count, dtype=np.bool_)
+        if self._function is not None:
+            wanted = matcher(self._function)
+            ids = [id for id, function in shard.reader.functions.items() if wanted(function)]
+            fits &= _downwards(np.isin(shard.start("function"), ids), shard.parents)
+        if self._errors or self._slow is not None:
+            fits &= self._ended(shard)
+        if self._name is not None:
+            fits &= self._with_name(shard, fits)
+        return fits
+
+    def _ended(self, shard: ShardCalls) -> Mask:
+        """The calls that raised, or took long, or both if both were asked."""
+        fits = np.zeros(shard.count, dtype=np.bool_)
+        ends = shard.ends(shard.start("call"))
+        over = ends >= 0
+        ended = np.ones(int(over.sum()), dtype=np.bool_)
+        if self._errors:
+            ended &= shard.raised()[ends[over]]
+        if self._slow is not None:
+            ended &= shard.finished.time[ends[over]] - shard.start("time")[over] >= self._slow * 1e9
+        fits[over] = ended
+        return fits
+
+    def _with_name(self, shard: ShardCalls, among: Mask) -> Mask:
+        """The calls in which the name changed, or which were given it."""
+        sites = shard.reader.sites.items()
+        ids = [id for id, site in sites if site.name == self._name and site.role in ("value", "input")]
+        table = self._view.table
+        rows = np.isin(table.column(shard.shard, "site"), ids)
+        places = shard.places(np.unique(table.column(shard.shard, "call")[rows]))
+        fits = np.zeros(shard.count, dtype=np.bool_)
+        fits[places[places >= 0]] = True
+        # A probe that keeps the arguments as one value: there they have no rows of their own.
+        offset = int(self._view.calls.offsets[shard.shard])
+        for local in np.flatnonzero(among & ~fits & (shard.start("args") >= 0)).tolist():
+            fits[local] = self._name in Call(self._view, offset + local).args
+        return fits
+
+    # ---- for people
+
+    def text(self, *, full: bool = False, limit: int | None = LINES, ascii: bool = False) -> str:
+        """The tree as text: repetitions folded and at most `limit` lines (None: any number), or in `full`."""
         from clew.show.tree import tree_text
 
-        return tree_text(self)
+        return tree_text(self, limit, full=full, ascii=ascii)
+
+    def __str__(self) -> str:
+        return self.text()
 
     def __repr__(self) -> str:
         return str(self)
@@ -37,3 +177,41 @@ class Tree:
         from clew.show.notebook import tree_html
 
         return tree_html(self)
+
+
+def seconds(time: float | str) -> float:
+    """`0.01`, `"10ms"`, `"2 s"`, `"1.5 min"`, as seconds."""
+    if isinstance(time, (int, float)) and not isinstance(time, bool) and math.isfinite(time) and time >= 0:
+        return float(time)
+    match = _TIME.match(time) if isinstance(time, str) else None
+    if match is None or match[2].lower() not in _UNITS:
+        shown = repr(time) if type(time) in (int, float, str) else f"a {type(time).__name__}"
+        remedy = 'Give a number of seconds, or a text such as "10ms", "2s" or "1.5min".'
+        raise OptionError("bad-option", f"slow={shown} is not a length of time.", remedy)
+    return float(match[1]) * _UNITS[match[2].lower()]
+
+
+def _steps_up(parents: npt.NDArray[np.int64]) -> Any:
+    """For every call its ancestor 1, 2, 4, 8, ... levels up, until all are past the root (the place after the last)."""
+    end = len(parents)
+    above = np.append(np.where(parents < 0, end, parents), end)
+    while (above < end).any():
+        yield above
+        above = above[above]
+
+
+def _downwards(mask: Mask, parents: npt.NDArray[np.int64]) -> Mask:
+    """The marked calls, and everything beneath them."""
+    marked = np.append(mask, False)
+    for above in _steps_up(parents):
+        marked |= marked[above]
+    return marked[:-1]
+
+
+def _upwards(mask: Mask, parents: npt.NDArray[np.int64]) -> Mask:
+    """The marked calls, and all that led to them."""
+    marked = np.append(mask, False)
+    for above in _steps_up(parents):
+        marked[above[marked]] = True
+        marked[-1] = False
+    return marked[:-1]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from clew.records import DELETED, Kind
 from clew.store.flush import ChangeColumns, Span
@@ -106,7 +107,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _may_pack(plan: Plan) -> bool:
-    return plan.dedupe and all(watched.thinning is None for watched in plan.watched)
+    return plan.dedupe and plan.clock_index < 0 and all(watched.thinning is None for watched in plan.watched)
 
 
 def take(call: LiveCall, now: int) -> Chunk | None:
@@ -138,12 +139,13 @@ class Rows:
     def __init__(self, value_ids: Iterator[int]) -> None:
         self.blocks: list[Block] = []
         self.spans: list[Span] = []
-        self.values: list[tuple[int, Any, Plan, int]] = []  # id, Value or scalar without a column, plan, index
+        self.values: list[tuple[int, Any, int]] = []  # id, Value or scalar without a column, site
         self.texts: list[str] = []  # short ones, beside `values`
         self.text_ids: list[int] = []
         self.sites: set[int] = set()
         self.count = 0
         self._value_ids = value_ids
+        self._more_spans: tuple[npt.NDArray[np.int64], ...] | None = None
 
     def add(self, chunk: Chunk) -> None:
         call = chunk.call
@@ -157,6 +159,16 @@ class Rows:
             self._keep(found.block, chunk.spans(found.rows), found.sites)
         call.drained_at = max(call.drained_at, chunk.marks[-1][1])
 
+    def keep_many(
+        self, block: Block | None, sites: list[int], values: list[Any], spans: tuple[npt.NDArray[np.int64], ...]
+    ) -> None:
+        """Rows of many calls; without a block of numbers they are kept one by one. Once a flush, and last."""
+        if block is None:
+            self._keep_objects(np.array(sites, np.int32), values, [])
+        else:
+            self._keep(block, [], set(sites))
+        self._more_spans = spans
+
     def _keep(self, block: Block, spans: list[Span], sites: Iterable[int]) -> None:
         if len(block.sites):
             self.sites.update(sites)
@@ -166,6 +178,9 @@ class Rows:
 
     def _plain_lane(self, chunk: Chunk) -> None:
         call, plan = chunk.call, chunk.call.plan
+        if plan.clock_index >= 0:
+            self._timed_lane(chunk)
+            return
         sites = np.array(chunk.sites, np.int32)
         rows = _changed_rows(call, chunk.values, ((sites - plan.base) % plan.width).tolist())
         if True in plan.ignored:
@@ -176,19 +191,34 @@ class Rows:
             spans = _moments(call, times[rows].tolist())  # exact, because some that are held back come between them
         else:
             spans = chunk.spans(rows)
-        self._keep_objects(call, sites[rows], [chunk.values[row] for row in rows.tolist()], spans)
+        self._keep_objects(sites[rows], [chunk.values[row] for row in rows.tolist()], spans)
+
+    def _timed_lane(self, chunk: Chunk) -> None:
+        """Changes of a followed call: each was judged already, and before it stands when it was."""
+        call, plan = chunk.call, chunk.call.plan
+        clock_site, time = plan.site(0, plan.clock_index), call.clock
+        sites, values, times = [], [], []
+        for site, value in zip(chunk.sites, chunk.values, strict=True):
+            if site == clock_site:
+                time = value
+            elif not plan.ignored[(site - plan.base) // plan.width]:
+                sites.append(site)
+                values.append(value)
+                times.append(time)
+        call.clock = time
+        self._keep_objects(np.array(sites, np.int32), values, _moments(call, times))
 
     def release_held(self, call: LiveCall) -> None:
         """The call is over: write the last n changes of the names that wanted only those."""
         if call.held:
             held = sorted((row for queue in call.held.values() for row in queue), key=lambda row: row[1])
             sites, times, values = zip(*held, strict=True)
-            self._keep_objects(call, np.array(sites, np.int32), values, _moments(call, times))
+            self._keep_objects(np.array(sites, np.int32), values, _moments(call, times))
             call.held = None
 
-    def _keep_objects(self, call: LiveCall, sites: Any, values: Sequence[Any], spans: list[Span]) -> None:
+    def _keep_objects(self, sites: Any, values: Sequence[Any], spans: list[Span]) -> None:
         """Keep these changes; what has no place in a number goes to the values or texts."""
-        plan, next_id = call.plan, self._value_ids.__next__
+        next_id = self._value_ids.__next__
         kinds, cells = bytearray(), []
         for site, value in zip(sites.tolist(), values, strict=True):
             kind = _KIND_OF.get(type(value), _VALUE)
@@ -202,7 +232,7 @@ class Rows:
                     self.texts.append(value)
                     self.text_ids.append(id)
                 else:
-                    self.values.append((id, value, plan, (site - plan.base) % plan.width))
+                    self.values.append((id, value, site))
             kinds.append(kind)
             cells.append(number)
         block = Block(sites, np.frombuffer(kinds, np.uint8), np.array(cells, np.float64))
@@ -213,9 +243,9 @@ class Rows:
         if not self.blocks:
             return None
         if len(self.blocks) == 1:
-            return ChangeColumns(*self.blocks[0], self.spans)
+            return ChangeColumns(*self.blocks[0], self.spans, self._more_spans)
         sites, kinds, cells = map(np.concatenate, zip(*self.blocks, strict=True))
-        return ChangeColumns(sites, kinds, cells, self.spans)
+        return ChangeColumns(sites, kinds, cells, self.spans, self._more_spans)
 
 
 def _moments(call: LiveCall, times: Iterable[int]) -> list[Span]:

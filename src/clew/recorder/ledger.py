@@ -31,6 +31,8 @@ def _never_called(alive: list[Plan], called: set[Plan]) -> list[Note]:
     groups_called = {plan.group for plan in called if plan.group}
     notes = []
     for plan in alive:
+        if not plan.always and plan.root is None:
+            continue  # rewritten only because it might be called inside a followed call
         if plan.called or (plan.group in groups_called and plan.group):
             continue  # in this run, or in another of this process
         if plan.group:
@@ -45,6 +47,8 @@ def _never_seen(called: list[Plan], seen: set[tuple[Plan, int]]) -> list[Note]:
     found: dict[tuple[str, str], tuple[Plan, bool]] = {}
     for plan in called:
         for index, watched in enumerate(plan.watched):
+            if not plan.always or watched.role not in ("value", "step"):
+                continue
             key = (plan.group or f"{plan.name}@{plan.file}:{plan.line}", watched.name)
             before = found.get(key, (plan, False))[1]
             found[key] = (plan, before or (plan, index) in seen)

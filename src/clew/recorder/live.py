@@ -48,6 +48,12 @@ _places: dict[int, Place] = {}  # by thread
 _here: ContextVar[Place | None] = ContextVar("clew_here", default=None)  # inside a coroutine: its task's
 
 
+def place_of(thread: int) -> Place:
+    """The place of the code that asks."""
+    here = _here.get() or _places.get(thread)
+    return _place(thread) if here is None or here.thread != thread else here
+
+
 def _place(thread: int) -> Place:
     """The place of the code that asks, at its first call in this thread or task."""
     here = _here.get()
@@ -62,8 +68,9 @@ def _place(thread: int) -> Place:
 class LiveCall:
     """One call being recorded: its log, and the captures of the mutable values its names hold."""
 
-    __slots__ = ("args", "drained_at", "ended", "error", "held", "id", "kept_counts", "last", "log", "parent", "place",
-                 "plan", "recorder", "result", "started", "thread", "thread_name", "tracked")  # fmt: skip
+    __slots__ = ("args", "callers", "clock", "drained_at", "dropped", "ended", "error", "held", "id", "kept_counts",
+                 "last", "line", "log", "parent", "parent_id", "place", "plan", "recorder", "result", "started",
+                 "thread", "thread_name", "tracked")  # fmt: skip
 
     def __init__(self, plan: Plan, recorder: Recorder, args: Any) -> None:
         self.plan = plan
@@ -76,6 +83,11 @@ class LiveCall:
         if here is None or here.thread != thread:
             here = _place(thread)
         self.parent = here.call
+        self.parent_id: int | None = None  # inside a followed call: found out when that call's log is taken
+        self.line: int | None = None  # in the caller
+        self.clock = 0  # the last time that stood in its log; the drain's own
+        self.callers: str | None = None
+        self.dropped = False  # it turned out to be out of scope
         self.place: Place | None = here  # None: never anybody's parent
         self.log: list[Any] = []
         self.tracked: dict[int, tuple[Any, Capture]] = {}  # by index of the name: the object and what it was
@@ -191,4 +203,6 @@ def scalar_or_type(value: Any) -> Any:
     return unlooked(value)
 
 
-__all__ = ["AUTO", "LiveCall", "Place", "scalar_or_type"]
+next_number = _call_numbers.__next__
+
+__all__ = ["AUTO", "LiveCall", "Place", "next_number", "place_of", "scalar_or_type"]

@@ -11,8 +11,9 @@ import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
+from clew.records import Role
 from clew.values import Keep
 
 RESERVED = 16  # site numbers below this are never given out
@@ -32,7 +33,7 @@ class Watched:
     """One name or expression of a plan."""
 
     name: str
-    role: Literal["value", "step"] = "value"
+    role: Role = "value"
     keep: Keep | None = None  # None: as the run says
     thinning: Thinning | None = None
 
@@ -41,23 +42,29 @@ class Plan:
     """The sites of one function (or module level) under one set of options."""
 
     __slots__ = (
+        "always",
         "base",
         "called",
+        "clock_index",
         "dedupe",
         "file",
         "from_star",
         "group",
         "hooks",
         "ignored",
+        "input_sites",
         "line",
         "lines",
         "locals",
         "module",
         "name",
         "names",
+        "number",
         "on_return",
+        "output_site",
         "owners",
         "parameters",
+        "root",
         "watched",
         "width",
     )  # fmt: skip
@@ -95,8 +102,13 @@ class Plan:
         self.called = False
         self.locals: list[str] = []  # the function's names, for a hint when one was never there
         self.from_star = False  # every local was asked for: none of them was asked for by name
-        self.base = 0
+        self.root: Any = None  # set for a function that is followed: how; its calls begin a tree
+        self.always = True  # False: recorded only inside a followed call
+        self.base = self.number = 0
         _register(self)
+        self.input_sites = [self.site(0, i) for i, w in enumerate(watched) if w.role == "input"]
+        self.output_site = next((self.site(0, i) for i, w in enumerate(watched) if w.role == "output"), 0)
+        self.clock_index = next((i for i, w in enumerate(watched) if w.role == "clock"), -1)
 
     def site(self, statement: int, index: int = 0) -> int:
         return self.base + statement * self.width + index
@@ -119,6 +131,7 @@ _next = RESERVED
 def _register(plan: Plan) -> None:
     global _next
     with _lock:
+        plan.number = len(_plans)
         plan.base = _next
         _plans.append(plan)
         _bases.append(_next)
@@ -128,6 +141,11 @@ def _register(plan: Plan) -> None:
 def plan_of(site: int) -> Plan:
     """The plan a site number belongs to."""
     return _plans[bisect.bisect_right(_bases, site) - 1]
+
+
+def plan_number(number: int) -> Plan:
+    """The plan of this number."""
+    return _plans[number]
 
 
 def plans() -> list[Plan]:

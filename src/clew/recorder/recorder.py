@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from clew.store.writer import ShardWriter
 
     from .columns import Chunk, Rows
+    from .trace import Trace
+    from .traces import LeanRows
 
 INTERVAL = 0.5  # seconds between flushes: what `kill -9` can cost at most is this and the writing itself
 HURRY = 0.02  # seconds between looks while logs grow fast, so that their memory is used again while in the cache
@@ -49,6 +51,7 @@ class Recorder:
         self.keep_for = keep
         self.disk = disk
         self.memory = memory
+        self._rank = env.rank()
         self.pending = 0  # bytes of arrays copied and not yet written
         self.paused = False  # clew.off(): what comes is thrown away
         self.dead: str | None = None  # why nothing is written any more
@@ -56,6 +59,7 @@ class Recorder:
         self._ended: list[LiveCall] = []
         self._new: list[LiveCall] = []  # begun, and not yet written so
         self._open: dict[int, LiveCall] = {}
+        self._traces: list[Trace] = []  # logs of followed calls
         self._chunks: list[Chunk] = []  # taken from logs, and not yet written
         self._notes: list[Note] = []
         self.last_exit: tuple[str, str | None, int | None] | None = None  # a call left through sys.exit()
@@ -81,6 +85,12 @@ class Recorder:
 
     def end(self, call: LiveCall) -> None:
         self._ended.append(call)
+
+    def follow(self, trace: Trace) -> None:
+        """Take what is written into this log from now on."""
+        self._traces.append(trace)
+        if self._thread is None:
+            self._start()
 
     def hold(self, value: Value) -> None:
         """Count copied bytes; when too many wait, write them now instead of growing without bound."""
@@ -179,15 +189,23 @@ class Recorder:
 
     def _anything(self, begun: list[LiveCall], ended: list[LiveCall]) -> bool:
         return bool(
-            begun or ended or self._chunks or self._notes or any(len(call.log) > 1 for call in self._open.values())
+            begun
+            or ended
+            or self._chunks
+            or self._notes
+            or any(map(len, self._traces))
+            or any(len(call.log) > 1 for call in self._open.values())
         )
 
     def _throw_away(self, ended: list[LiveCall]) -> None:
         for call in self._open.values():
             call.log.clear()
-        for call in ended:
-            self._open.pop(call.id, None)
+        for over in ended:
+            self._open.pop(over.id, None)
         self._chunks.clear()
+        for trace in self._traces:
+            trace.clear()
+        self._traces = [trace for trace in self._traces if not trace.over]
         self.pending = 0
 
     def _write(self, begun: list[LiveCall], ended: list[LiveCall]) -> None:
@@ -197,6 +215,9 @@ class Recorder:
 
         now = time.time_ns()
         flush, rows = Flush(now), Rows(self._value_ids)
+        followed = self._take_traces()
+        begun = [call for call in begun if not self._is_dropped(call)]
+        ended = [call for call in ended if not call.dropped]
         flush.starts = [self._start_row(call, flush) for call in begun]
         chunks, self._chunks = self._chunks, []
         chunks += filter(None, [take(call, now) for call in self._open.values()])
@@ -208,8 +229,31 @@ class Recorder:
         for call in ended:
             rows.release_held(call)
         flush.ends = [self._end_row(call, flush) for call in ended]
+        if followed is not None:
+            flush.more_starts = followed.starts(lambda plan: self._function(plan, flush), self._rank)
+            flush.more_ends = followed.ended_columns()
+            followed.add_to(rows)
         flush.notes, self._notes = self._notes, []
         self._send(rows, flush)
+
+    def _take_traces(self) -> LeanRows | None:
+        """What the logs of followed calls hold; first of all, because it tells live calls their parents."""
+        if not any(map(len, self._traces)):
+            return None
+        from .traces import LeanRows
+
+        rows = LeanRows()
+        for trace in list(self._traces):
+            over = trace.over
+            rows.take(trace)
+            if over and not len(trace):
+                self._traces.remove(trace)
+        return rows
+
+    def _is_dropped(self, call: LiveCall) -> bool:
+        if call.dropped:
+            self._open.pop(call.id, None)
+        return call.dropped
 
     def _send(self, rows: Rows, flush: Flush) -> None:
         self._announce(rows.sites, flush)
@@ -242,16 +286,20 @@ class Recorder:
             flush.values.append((args, arguments_value(call.plan.parameters, call.args)))
             call.args = None
         call.plan.called = True
-        parent = call.parent
+        parent = call.parent_id
+        if parent is None:
+            parent = call.parent.id if call.parent is not None and call.parent.recorder is self else -1
         return CallStart(
             call=call.id,
-            parent=parent.id if parent is not None and parent.recorder is self else -1,
+            parent=parent,
             function=self._function(call.plan, flush),
             time=call.started,
             thread=call.thread,
             thread_name=call.thread_name,
             args=args,
-            rank=env.rank(),
+            rank=self._rank,
+            line=call.line,
+            callers=call.callers,
         )
 
     def _end_row(self, call: LiveCall, flush: Flush) -> CallEnd:
@@ -281,15 +329,17 @@ class Recorder:
         self._sites |= sites
 
     def _add_values(self, rows: Rows, flush: Flush) -> None:
-        for number, value, plan, index in rows.values:
-            flush.values.append((number, self._within_ring(number, _as_value(value), plan, index)))
+        for number, value, site in rows.values:
+            flush.values.append((number, self._within_ring(number, _as_value(value), site)))
         if rows.texts:
             import numpy as np
 
             flush.texts, flush.text_ids = rows.texts, np.array(rows.text_ids, np.int64)
 
-    def _within_ring(self, number: int, value: Value, plan: Plan, index: int) -> Value:
+    def _within_ring(self, number: int, value: Value, site: int) -> Value:
         """Under keep="last N" a value is written as a summary now, and in full at the end if it is among the last."""
+        plan = plan_of(site)
+        index = (site - plan.base) % plan.width
         keep = plan.watched[index].keep or self.keep_for(plan.names[index])
         if keep.mode != "last" or value.kept is not Kept.FULL or not (value.parts or value.body):
             return value
@@ -349,6 +399,10 @@ class Recorder:
         open_calls = {call.id: call for call in [*self._open.values(), *self._begun]}
         self._chunks.clear()
         self._new.clear()
+        for trace in self._traces:
+            trace.clear()
+            trace.stack.clear()
+            trace.plans.clear()
         for call in self._ended:
             open_calls.pop(call.id, None)
         self._ended = []

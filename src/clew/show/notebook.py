@@ -6,10 +6,11 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from clew.show.marks import ERROR, NAME, SAID
 from clew.show.overview import facts, name_line
 from clew.show.sparkline import svg
-from clew.show.text import brief, changes, duration, ending, printable
-from clew.show.tree import tree_text
+from clew.show.text import brief, changes, printable
+from clew.show.tree import OneCall, nothing, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,9 +19,14 @@ if TYPE_CHECKING:
     from clew.history.run import Run
     from clew.history.series import Series
     from clew.history.tree import Tree
+    from clew.show.tree import Branches, Step
 
 _NAMES = 50
 _CHANGES = 10
+_LINES = 500  # of a tree
+_LEVELS = 50  # of boxes inside boxes
+_SHOWN = 2  # levels that are open at first
+_INDENT = 'style="margin-left:1.2em;text-align:left;font-family:monospace;white-space:pre-wrap"'
 _CELL = 'style="text-align:left;padding:1px 10px 1px 0;vertical-align:middle"'
 
 
@@ -74,21 +80,45 @@ def _change_cells(line: int, step: Any, time: float, value: Any) -> list[str]:
 
 
 def call_html(call: Call) -> str:
-    """The call, its arguments, how it ended, what changed in it."""
+    """The call: where it ran, what it was given, what happened in it, how it ended."""
     place = f"{safe(call.module)} · {safe(call.file)}:{call.line} · thread {safe(call.thread)} · rank {call.rank}"
-    rows = [(safe(name), safe(brief(value, 100))) for name, value in call.args.items()]
-    rows.append(("<i>error</i>", safe(call.error)) if call.error else ("<i>result</i>", safe(brief(call.result, 100))))
-    seen = call.changes
-    changed = (
-        [safe(change.name), *_change_cells(change.line, change.step, change.time, change.value)]
-        for change in islice(seen, _CHANGES)
-    )
-    table = _table(["name", "line", "step", "time", "value"], changed) if len(seen) else ""
-    more = f"<p>... {len(seen) - _CHANGES:,} more changes</p>" if len(seen) > _CHANGES else ""
-    told = safe(ending(call.duration, call.error)) if call.error else duration(call.duration)
-    return f"<div><b>{safe(call.function)}</b> {told}<br>{place}{_table([], rows)}{table}{more}</div>"
+    return f"<div>{place}{_details(OneCall(call), 'more in this call')}</div>"
 
 
 def tree_html(tree: Tree) -> str:
-    """The tree as preformatted text."""
-    return f"<pre>{escape(tree_text(tree), quote=True)}</pre>"
+    """The tree as parts that open and close, without a script."""
+    return f"<div>{_details(tree, f'more; {len(tree):,} calls in all') or safe(nothing(tree))}</div>"
+
+
+def _details(tree: Branches, missing: str) -> str:
+    """A call is a `<details>`, what happened in it is inside; the first levels are open."""
+    parts: list[str] = []
+    open_: list[int] = []  # depths of the calls whose parts are still open
+    steps = walk(tree)
+    for step in islice(steps, _LINES):
+        while open_ and open_[-1] >= step.depth:
+            open_.pop()
+            parts.append("</details>")
+        nested = step.opens and len(open_) < _LEVELS
+        parts.append(_step_html(step, nested, len(open_)))
+        if nested:
+            open_.append(step.depth)
+    parts += ["</details>"] * len(open_)
+    if next(steps, None) is not None:
+        parts.append(f"<p>… {safe(missing)}; `print(run.tree().text(full=True))` shows everything</p>")
+    return "".join(parts)
+
+
+def _step_html(step: Step, nested: bool, level: int) -> str:
+    told = "".join(_piece_html(text, style) for text, style in step.line.pieces)
+    if step.depth > level:  # deeper than a page can show as boxes inside boxes
+        told = f"+{step.depth - level} {told}"
+    if not nested:
+        return f"<div {_INDENT}>{told}</div>"
+    shown = " open" if step.depth < _SHOWN else ""
+    return f"<details {_INDENT}{shown}><summary>{told}</summary>"
+
+
+def _piece_html(text: str, style: str) -> str:
+    tag = {NAME: "b", ERROR: "b", SAID: "i"}.get(style)
+    return f"<{tag}>{safe(text)}</{tag}>" if tag else safe(text)

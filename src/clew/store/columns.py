@@ -41,8 +41,14 @@ class StructPiece:
     def column(self, name: str) -> Array:
         found = self._columns.get(name)
         if found is None:
-            found = self._columns[name] = to_numpy(self._struct.field(name))
+            found = self._columns[name] = self._read(name)
         return found
+
+    def _read(self, name: str) -> Array:
+        if self._struct.type.get_field_index(name) >= 0:
+            return to_numpy(self._struct.field(name))
+        missing = None if _EMPTY_DTYPES.get(name) is object else NO_STEP  # a file from before there was such a field
+        return np.full(len(self), missing, _EMPTY_DTYPES.get(name, np.int64))
 
 
 class SpannedPiece:
@@ -212,6 +218,8 @@ class Starts(Columns):
     step = _Column()
     rank = _Column()
     stage = _Column()
+    line = _Column()
+    callers = _Column()
 
 
 class Ends(Columns):
@@ -231,5 +239,6 @@ _EMPTY_DTYPES: Final[dict[str, Any]] = {
     "number": np.float64,
     "thread_name": object,
     "stage": object,
+    "callers": object,
     "error": object,
 }

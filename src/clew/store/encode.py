@@ -13,8 +13,8 @@ import pyarrow as pa
 from clew.records import Function, Kept, Note, Site, Summary, Value
 from clew.store.arrays import lists, make, numbers, same
 from clew.store.blobs import Part
-from clew.store.flush import CallEnd, CallStart, ChangeColumns, Flush, Span
-from clew.store.format import schema
+from clew.store.flush import CallEnd, CallStart, ChangeColumns, EndColumns, Flush, Span, StartColumns
+from clew.store.format import NO_ID, schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,9 +38,9 @@ def encode(flush: Flush, parts: Sequence[Sequence[Part]], blob_length: int) -> p
         "time": make([flush.time], pa.int64()),
         "functions": _rows("functions", _attributes(flush.functions, Function.__slots__)),
         "sites": _rows("sites", _attributes(flush.sites, Site.__slots__)),
-        "starts": _rows("starts", _turned(flush.starts, CallStart._fields)),
-        "ends": _rows("ends", _turned(flush.ends, CallEnd._fields)),
-        "spans": _rows("spans", _turned(flush.changes.spans if flush.changes else (), Span._fields)),
+        "starts": _both("starts", _turned(flush.starts, CallStart._fields), _start_fields(flush.more_starts)),
+        "ends": _both("ends", _turned(flush.ends, CallEnd._fields), _end_fields(flush.more_ends)),
+        "spans": _both("spans", *_span_fields(flush.changes)),
         "changes": _rows("changes", _numbers(flush.changes)),
         "values": _values(flush, parts),
         "notes": _rows("notes", _attributes(flush.notes, Note.__slots__)),
@@ -53,6 +53,54 @@ def encode(flush: Flush, parts: Sequence[Sequence[Part]], blob_length: int) -> p
 def _rows(column: str, fields: Fields) -> pa.ListArray:
     """The one row of `column`: a list of structs, from the columns of their fields."""
     return _one_row(column, _struct(column, fields)) if fields else _no_rows(column)
+
+
+def _both(column: str, first: Fields, second: Fields) -> pa.ListArray:
+    """The same from two sets of columns, one after the other."""
+    if not (first and second):
+        return _rows(column, first or second)
+    return _one_row(column, pa.concat_arrays([_struct(column, first), _struct(column, second)]))
+
+
+def _start_fields(given: StartColumns | None) -> Fields:
+    if given is None:
+        return {}
+    count = len(given.call)
+    return {
+        "call": numbers(given.call, pa.int64()),
+        "parent": numbers(given.parent, pa.int64()),
+        "function": numbers(given.function, pa.int32()),
+        "time": numbers(given.time, pa.int64()),
+        "thread": numbers(given.thread, pa.int64()),
+        "thread_name": pa.concat_arrays([same(name, times, pa.string()) for name, times in given.thread_names]),
+        "args": numbers(np.full(count, NO_ID), pa.int64()),
+        "step": pa.nulls(count, pa.int64()),
+        "rank": numbers(np.full(count, given.rank), pa.int32()),
+        "stage": pa.nulls(count, pa.string()),
+        "line": numbers(given.line, pa.int64()),
+        "callers": pa.nulls(count, pa.string()) if given.callers is None else given.callers,
+    }
+
+
+def _end_fields(given: EndColumns | None) -> Fields:
+    if given is None:
+        return {}
+    count = len(given.call)
+    return {
+        "call": numbers(given.call, pa.int64()),
+        "time": numbers(given.time, pa.int64()),
+        "error": pa.nulls(count, pa.string()) if given.error is None else given.error,
+        "result": numbers(np.full(count, NO_ID), pa.int64()),
+    }
+
+
+def _span_fields(changes: ChangeColumns | None) -> tuple[Fields, Fields]:
+    if changes is None:
+        return {}, {}
+    more: Fields = {}
+    if changes.more_spans is not None:
+        more = {name: numbers(c, pa.int64()) for name, c in zip(Span._fields, changes.more_spans, strict=True)}
+    return _turned(changes.spans, Span._fields), more
 
 
 def _one_row(column: str, struct: pa.StructArray) -> pa.ListArray:

@@ -27,6 +27,8 @@ class CallStart(NamedTuple):
     step: int | None = None
     rank: int = 0
     stage: str | None = None
+    line: int | None = None  # in the caller, where it was called
+    callers: str | None = None  # of a call without a parent: the frames around it, as JSON
 
 
 class CallEnd(NamedTuple):
@@ -36,6 +38,30 @@ class CallEnd(NamedTuple):
     time: int
     error: str | None = None
     result: int = NO_ID  # value id
+
+
+@dataclass(slots=True)
+class StartColumns:
+    """Many calls that began, as columns of equal length."""
+
+    call: npt.NDArray[np.int64]
+    parent: npt.NDArray[np.int64]
+    function: npt.NDArray[np.int32]
+    time: npt.NDArray[np.int64]
+    thread: npt.NDArray[np.int64]
+    thread_names: list[tuple[str, int]]  # a name, and for how many of the calls one after the other
+    line: npt.NDArray[np.int64]
+    callers: list[str | None] | None
+    rank: int
+
+
+@dataclass(slots=True)
+class EndColumns:
+    """Many calls that ended."""
+
+    call: npt.NDArray[np.int64]
+    time: npt.NDArray[np.int64]
+    error: list[str | None] | None  # None: all of them returned
 
 
 class Span(NamedTuple):
@@ -58,6 +84,8 @@ class ChangeColumns:
     kind: npt.NDArray[np.uint8]
     number: npt.NDArray[np.float64]
     spans: list[Span]
+    # more spans, after those, as columns: how many changes, of which call, from when, until when
+    more_spans: tuple[npt.NDArray[np.int64], ...] | None = None
 
     def __len__(self) -> int:
         return len(self.site)
@@ -78,5 +106,7 @@ class Flush:
     changes: ChangeColumns | None = None
     values: list[tuple[int, Value]] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    more_starts: StartColumns | None = None
+    more_ends: EndColumns | None = None
     text_ids: npt.NDArray[np.int64] | None = None
     texts: list[str] = field(default_factory=list)

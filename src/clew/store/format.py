@@ -128,6 +128,8 @@ def schema() -> pa.Schema:
                     pa.field("step", i64),
                     required("rank", i32),
                     pa.field("stage", text),
+                    pa.field("line", i64),
+                    pa.field("callers", text),
                 ],
             ),
             rows(

@@ -10,11 +10,12 @@ from clew.values.capture import Capture, capture, same_scalar
 from clew.values.classes import type_name
 from clew.values.codec import decode
 from clew.values.jsontext import SCALARS
-from clew.values.keep import AUTO, Keep, parse_keep
+from clew.values.keep import AUTO, LIGHT, Keep, parse_keep
 from clew.values.unlooked import Unlooked, unlooked
 
 __all__ = [
     "AUTO",
+    "LIGHT",
     "SCALARS",
     "Capture",
     "Keep",

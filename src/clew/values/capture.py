@@ -159,6 +159,8 @@ def _of_node(obj: Any, walk: Walk) -> Capture:
             value.kept, value.why = Kept.PART, walk.lost
     elif node.kept is not Kept.OPAQUE:
         value.kept, value.why = Kept.SUMMARY, "keep='summary'"
+    if walk.light and value.kept is not Kept.FULL:
+        value.digest = b""  # nothing was looked at that could tell it from another
     return Capture(value, None if walk.root_watch else obj, walk.guards, walk.root_watch)
 
 

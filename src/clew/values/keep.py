@@ -28,11 +28,13 @@ class Keep:
     array_limit: int = ARRAY_LIMIT
     text_limit: int = TEXT_LIMIT
     item_limit: int = ITEM_LIMIT
+    light: bool = False  # nothing is computed of what is too large, and objects are not looked into
 
 
 AUTO: Final = Keep()
 FULL: Final = Keep("full", array_limit=UNLIMITED, text_limit=UNLIMITED, item_limit=UNLIMITED)
 SUMMARY: Final = Keep("summary")
+LIGHT: Final = Keep(array_limit=64 << 10, text_limit=64 << 10, item_limit=1000, light=True)
 
 
 def parse_keep(keep: str | int | Callable[[Any], object] | Keep | None) -> Keep:

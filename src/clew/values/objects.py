@@ -261,7 +261,7 @@ class _ObjectLook:
 
     def __call__(self, obj: Any, walk: Looking) -> Node:
         if walk.objects >= MAX_OBJECTS and self._content is None:
-            return python.opaque(obj, TOO_FAR)
+            return python.opaque(obj, "an object, only its type was noted" if walk.light else TOO_FAR)
         keys: list[Any] = []
         items: list[Any] = []
         self._read_attributes(obj, walk, keys, items)

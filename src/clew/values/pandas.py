@@ -19,6 +19,7 @@ from clew.values.jsontext import dumps
 from clew.values.python import opaque
 
 pd: Any = optional("pandas")  # without it, tables come back as Arrow tables
+_LIGHT = 8192  # cells of a table that is kept where large values are not
 _REFUSED: Final = (TypeError, ValueError, NotImplementedError)  # most of Arrow's own errors are among them
 
 
@@ -59,6 +60,8 @@ def _look_scalar(obj: Any, given: list[Any]) -> Node:
 def _look(obj: Any, walk: Looking, kind: str) -> Node:
     if tables.is_foreign(obj, kind):
         return opaque(obj, "it holds a column of a type that is not pandas' own, whose code would run")
+    if walk.light and obj.size > _LIGHT:
+        return _not_taken(obj, kind, f"over {_LIGHT:,} cells")
     try:
         apart = tables.Apart(obj, kind)
     except _REFUSED as error:

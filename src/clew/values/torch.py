@@ -159,6 +159,8 @@ def _take_dense(obj: Any, node: Node, walk: Looking) -> tuple[int, bytes | None]
         node.aside = {"part": walk.add_part(raw, node.content)}
         return address, raw
     node.kept = Kept.SUMMARY
+    if walk.light:
+        return address, None
     pieces = _pieces_of(obj, size)
     node.content = _described(pieces, node) if walk.describing else _hashed(pieces)
     return address, None
@@ -405,6 +407,8 @@ def _base_holds(obj: Any, test: TensorWatch) -> bool:
 
 
 def _look_module(obj: Any, walk: Looking) -> Node:
+    if walk.light:
+        return opaque(obj, "a module; it is compared by identity")
     count, elements = _parameters_in(obj)
     node = opaque(obj, f"a module with {count:,} parameters of {elements:,} numbers; it is compared by identity")
     node.summary = Summary(length=count)

@@ -33,13 +33,15 @@ class Walk:
     """One walk. Adapters see it as `base.Looking`."""
 
     __slots__ = (
-        "_bytes_left", "_cyclic", "_distant", "_items_left", "_written", "describing", "guards", "keep", "lit", "lost",
+        "_bytes_left", "_cyclic", "_distant", "_items_left", "_written", "describing", "guards", "keep", "light", "lit",
+        "lost",
         "nodes", "objects", "part_digests", "parts", "root_watch",
     )  # fmt: skip
 
     def __init__(self, keep: Keep, *, lit: bool = True) -> None:
         self.keep = keep
         self.lit = lit
+        self.light = keep.light
         self.describing = True
         self.objects = 0
         self.guards: list[Guard] = []
@@ -147,7 +149,7 @@ class Walk:
                 return node
         self.lit = lit
         self.describing = lit or parent is None
-        self.objects = 0 if parent is None else parent.objects
+        self.objects = parent.objects if parent is not None else MAX_OBJECTS if self.light else 0
         node = self._look(obj)
         node.lit, node.parent, node.objects = lit, parent, self.objects + node.far
         too_deep = node.kept is Kept.OPAQUE and self.objects >= MAX_OBJECTS

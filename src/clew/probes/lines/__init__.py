@@ -91,6 +91,10 @@ class watch:
             self._blocks.append((frame, replaced or events.begin_block(frame, self._options)))
         return self
 
+    def enter_block(self, frame: FrameType) -> None:
+        """Watch the rest of a block of this frame, for another kind of block that watches too."""
+        self._blocks.append((frame, events.begin_block(frame, self._options)))
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:

@@ -42,15 +42,14 @@ class Replaced:
         self.error: BaseException | None = None
         self.traceback: TracebackType | None = None
         namespace = frame.f_globals
-        outer = {name: namespace.pop(name) for name in list(namespace) if str(name).startswith(_HELPERS)}
+        outer = put_aside(namespace)
         try:
             exec(code, namespace)
         except BaseException as error:
             self.error = error
             self.traceback = _without_ours(error.__traceback__)
         finally:
-            for name in [name for name in namespace if str(name).startswith(_HELPERS)]:
-                del namespace[name]
+            put_aside(namespace)
             namespace.update(outer)
         self._tracer = sys.gettrace()
         self._frame_tracer = frame.f_trace
@@ -74,6 +73,11 @@ class Replaced:
         if error is not None and error is self.error:
             error.__traceback__ = self.traceback
         return isinstance(error, _Skip)
+
+
+def put_aside(namespace: dict[str, Any]) -> dict[str, Any]:
+    """Take the names that instrumented code uses out of a namespace: those of a block around this one, or its own."""
+    return {name: namespace.pop(name) for name in list(namespace) if str(name).startswith(_HELPERS)}
 
 
 def _without_ours(traceback: TracebackType | None) -> TracebackType | None:
@@ -100,7 +104,7 @@ def _block(frame: FrameType, options: Options) -> _Block | None:
     node = source.find_block(lines, line)
     if node is None or not _can_be_taken_out(node) or not _is_what_runs(lines, code):
         return None
-    block = _rewritten(node, code, lines, options, frame.f_globals.get("__name__", "__main__"))
+    block = rewrite_block(node, code, lines, options, frame.f_globals.get("__name__", "__main__"))
     _cache[code.co_filename, line, id(options)] = (lines, options, block)
     return block
 
@@ -140,7 +144,8 @@ def _same_functions(plain: CodeType, code: CodeType) -> bool:
     return code.co_name.startswith("<cell line") and running <= {line for _, _, line in plain.co_lines() if line}
 
 
-def _rewritten(node: ast.With, code: CodeType, lines: list[str], options: Options, module: str) -> _Block:
+def rewrite_block(node: ast.With, code: CodeType, lines: list[str], options: Options, module: str) -> _Block:
+    """The statements of a block with tests in them; `code` is the module's, or the cell's, it stands in."""
     body = ast.Module(list(node.body), [])
     own = effects.bound_names(body)
     wanted = {n.id for e in options.expressions if e.form is Form.NAME for n in [e.parse()] if isinstance(n, ast.Name)}

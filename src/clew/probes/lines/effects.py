@@ -118,6 +118,31 @@ def _in_place(node: ast.AST) -> bool:
     return not all(isinstance(inner, _PURE) for inner in ast.walk(node))
 
 
+def evaluates(statement: ast.stmt) -> list[ast.AST | None]:
+    """What a statement evaluates on its own line, the statements inside it aside."""
+    match statement:
+        case ast.If(test=test) | ast.While(test=test):
+            return [test]
+        case ast.For(iter=iterated) | ast.AsyncFor(iter=iterated):
+            return [iterated]
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            return [item.context_expr for item in items]
+        case ast.Match(subject=subject):
+            return [subject]
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            return [*statement.decorator_list, *statement.args.defaults, *statement.args.kw_defaults]
+        case ast.Try() | ast.ClassDef():
+            return []
+    return [] if type(statement).__name__ == "TryStar" else [statement]
+
+
+def calls_something(statement: ast.stmt) -> bool:
+    """Whether a statement itself calls a function or looks up an attribute; what operators may call is not asked."""
+    if isinstance(statement, ast.With | ast.AsyncWith | ast.For | ast.AsyncFor | ast.Import | ast.ImportFrom):
+        return True
+    return any(isinstance(node, ast.Call | ast.Attribute | ast.Await) for node in in_scope(evaluates(statement)))
+
+
 def bound_elsewhere(function: ast.AST) -> set[str]:
     """Names of this function that inner functions rebind (`nonlocal`), or that it shares by `global`/`nonlocal`."""
     names: set[str] = set()

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import ast
 import builtins
+import dataclasses
 import inspect
 import threading
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 from clew import recording
 from clew.recorder.plan import Plan, Watched
@@ -36,8 +38,18 @@ class Instrumented:
 
     original: CodeType
     requests: list[tuple[Options, str | None]] = field(default_factory=list)
+    follow: Follow | None = None
     code: CodeType | None = None  # None: watched by events
     plan: Plan | None = None
+
+
+class Follow(NamedTuple):
+    """What is needed to follow the calls of a function."""
+
+    lean: Callable[[CodeType, source.Found, str | None, Follow], Any]  # for a function that needs no object
+    enter: Callable[[Plan, int], Any]  # the way into any other, for a plan and the code's flags
+    names: Options | None  # changes of these names are recorded too, inside followed calls only
+    root: Any = None  # not None: its calls begin a tree of their own
 
 
 _known: weakref.WeakKeyDictionary[FunctionType, Instrumented] = weakref.WeakKeyDictionary()
@@ -53,22 +65,73 @@ def instrument(function: FunctionType, options: Options, group: str | None = Non
         if group is not None and not _concerns(function, known.original, options):
             return False
         known.requests.append((options, group))
-        found = source.find(known.original, function.__globals__)
-        made = found if isinstance(found, source.Unknown) else _rewritten(function, known, found)
+        made = _made(function, known)
         if isinstance(made, source.Unknown):
             known.plan = events.attach(known.original, function, known.requests)
             recording.note_later(
                 Note("fallback", function.__qualname__, f"watched by interpreter events: {made.reason}.")
             )
         else:
-            known.code, known.plan = made
-            compilers.exempt(known.code, function)
-            if recording.is_on():
-                function.__code__ = known.code
+            _put_in(function, known, *made)
+        assert known.plan is not None
         known.plan.owners.add(function)
         _known[function] = known
         recording.add_tags(options.tags)
         return True
+
+
+def follow(function: FunctionType, wanted: Follow | None) -> str:
+    """Follow the calls of a function, or no longer; "" or why it cannot be done."""
+    with _lock:
+        known = _known.get(function) or Instrumented(function.__code__)
+        before, known.follow = known.follow, wanted
+        if wanted is None and not known.requests:
+            function.__code__ = known.original
+            _known.pop(function, None)
+            return ""
+        made = _made(function, known)
+        if isinstance(made, source.Unknown):
+            known.follow = before
+            return made.reason
+        _put_in(function, known, *made)
+        _known[function] = known
+        return ""
+
+
+def uninstrument(function: FunctionType, options: Options) -> None:
+    """Take one request to watch back (not from a function that is watched by events)."""
+    with _lock:
+        known = _known.get(function)
+        if known is None or known.code is None:
+            return
+        known.requests = [request for request in known.requests if request[0] is not options]
+        if known.plan is not None:
+            known.plan.owners.discard(function)
+        made = _made(function, known) if known.requests or known.follow is not None else None
+        if made is None or isinstance(made, source.Unknown):
+            function.__code__ = known.original
+            _known.pop(function, None)
+        else:
+            _put_in(function, known, *made)
+            made[1].owners.add(function)
+
+
+def followed(function: FunctionType) -> Follow | None:
+    """How a function is followed, if it is."""
+    known = _known.get(function)
+    return None if known is None else known.follow
+
+
+def _put_in(function: FunctionType, known: Instrumented, code: CodeType, plan: Plan) -> None:
+    known.code, known.plan = code, plan
+    compilers.exempt(code, function)
+    if recording.is_on():
+        function.__code__ = code
+
+
+def _made(function: FunctionType, known: Instrumented) -> tuple[CodeType, Plan] | source.Unknown:
+    found = source.find(known.original, function.__globals__)
+    return found if isinstance(found, source.Unknown) else _rewritten(function, known, found)
 
 
 def _rewritten(
@@ -76,15 +139,18 @@ def _rewritten(
 ) -> tuple[CodeType, Plan] | source.Unknown:
     """A function made again and again (a closure, a fixture) is rewritten once."""
     requests = [options for options, _ in known.requests]
-    group = known.requests[-1][1]
-    code = known.original
+    group = known.requests[-1][1] if known.requests else None
+    code, wanted = known.original, known.follow
     # code objects of different files can be equal
     where = (code.co_filename, code.co_qualname, function.__module__, group)
-    key = (code, where, tuple(options.key() for options in requests))
+    key = (code, where, tuple(options.key() for options in requests), wanted)
     if key not in _cache:
         while len(_cache) >= _CACHE_SIZE:
             _cache.pop(next(iter(_cache)))
-        made = rewrite_code(code, found, requests, function.__module__, group)
+        if wanted is not None and not requests and is_lean(code, wanted):
+            made = wanted.lean(code, found, function.__module__, wanted)
+        else:
+            made = rewrite_code(code, found, requests, function.__module__, group, wanted)
         if isinstance(made, source.Unknown):
             return made
         _cache[key] = made
@@ -92,14 +158,24 @@ def _rewritten(
 
 
 def rewrite_code(
-    original: CodeType, found: source.Found, requests: list[Options], module: str | None, group: str | None
+    original: CodeType,
+    found: source.Found,
+    requests: list[Options],
+    module: str | None,
+    group: str | None,
+    follow: Follow | None = None,
 ) -> tuple[CodeType, Plan] | source.Unknown:
     """The instrumented form of a code object, and its plan; or why there is none."""
     node = source.as_function(found.node)
     own = local_names(original, node, found.context.class_name)
-    items, watched, hooks = items_for(own, effects.bound_elsewhere(node), requests)
     parameters = parameter_names(node)
-    rewritten = rewrite(node, items, parameters, ignore.ignorer(found.lines), bool(original.co_flags & _PAUSES))
+    asked = [*requests, *_names_there(follow, own)]
+    items, watched, hooks = items_for(own, effects.bound_elsewhere(node), asked)
+    if follow is not None:
+        watched += in_and_out(parameters)
+        hooks = (*(hooks or ()), *[None] * (len(watched) - len(hooks or ())))  # its changes are judged at once
+    pauses = bool(original.co_flags & _PAUSES)
+    rewritten = rewrite(node, items, parameters, ignore.ignorer(found.lines), pauses, says_where=follow is not None)
     plan = Plan(
         original.co_qualname,
         module or "?",
@@ -116,13 +192,68 @@ def rewrite_code(
     plan.on_return = [options.on_return for options in requests if options.on_return is not None]
     plan.locals = own
     plan.from_star = any(e.form is Form.ALL for options in requests for e in options.expressions)
+    if follow is not None:
+        plan.always, plan.root = bool(requests), follow.root
+    enter = partial(_entrance(original, plan), plan) if follow is None else follow.enter(plan, original.co_flags)
     try:
-        code = assemble(rewritten, original, found.context, plan, objects(partial(_entrance(original, plan), plan)))
+        code = assemble(rewritten, original, found.context, plan, objects(enter))
     except (SyntaxError, RecursionError) as error:  # "too many statically nested blocks": ours are one more
         return source.Unknown(f"with the tests in it, it does not compile ({error})")
     if code.co_freevars != original.co_freevars:
         return source.Unknown("with the tests in it, it needs other cells")
-    return code, plan
+    return code if follow is None else inner_followed(code, module, follow), plan
+
+
+def is_lean(code: CodeType, follow: Follow) -> bool:
+    """Whether a followed function can write its log itself: it does not pause, and holds none of the names."""
+    if code.co_flags & _PAUSES:
+        return False
+    own = {*code.co_varnames, *code.co_cellvars}
+    names = follow.names.expressions if follow.names is not None else ()
+    return not any(e.form is Form.ALL or roots(e) & own for e in names)
+
+
+def inner_followed(code: CodeType, module: str | None, follow: Follow) -> CodeType:
+    """The code with the functions defined in it followed too."""
+    inner = partial(_inner, module=module, follow=follow._replace(root=None))
+    return code.replace(co_consts=tuple(inner(c) if isinstance(c, CodeType) else c for c in code.co_consts))
+
+
+def is_function(code: CodeType) -> bool:
+    """Whether it is the code of a function or lambda, and not of a module, class or comprehension."""
+    return bool(code.co_flags & inspect.CO_NEWLOCALS) and (
+        not code.co_name.startswith("<") or code.co_name == "<lambda>"
+    )
+
+
+def _inner(code: CodeType, module: str | None, follow: Follow) -> CodeType:
+    """The code of a function defined inside a followed one (or in a class there), followed too."""
+    if is_function(code):
+        found = source.find(code)
+        if not isinstance(found, source.Unknown):
+            lean = is_lean(code, follow)
+            made = (
+                follow.lean(code, found, module, follow)
+                if lean
+                else rewrite_code(code, found, [], module, None, follow)
+            )
+            if not isinstance(made, source.Unknown):
+                compilers.exempt(made[0])
+                return made[0]
+    return inner_followed(code, module, follow)
+
+
+def _names_there(follow: Follow | None, own: list[str]) -> list[Options]:
+    """The part of the names followed everywhere that this function has."""
+    if follow is None or follow.names is None:
+        return []
+    held = tuple(e for e in follow.names.expressions if e.form is Form.ALL or roots(e) & set(own))
+    return [dataclasses.replace(follow.names, expressions=held)] if held else []
+
+
+def in_and_out(parameters: tuple[str, ...]) -> tuple[Watched, ...]:
+    """What is recorded of every followed call."""
+    return (*(Watched(name, "input") for name in parameters), Watched("return", "output"), Watched("clock", "clock"))
 
 
 def _entrance(original: CodeType, plan: Plan) -> Any:

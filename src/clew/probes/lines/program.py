@@ -113,7 +113,7 @@ class Program:
         if code.co_flags & 0x2 and (not code.co_name.startswith("<") or code.co_name == "<lambda>"):
             self._known.add(code.co_qualname.replace(".<locals>", ""))
             matching = [r for r in self.requests if r.matches(module, code.co_qualname)]
-            wanted = [(r, narrowed) for r in matching if (narrowed := _narrowed(code, r)) is not None]
+            wanted = [(r, part) for r in matching if (part := narrowed(code, r)) is not None]
             if wanted:
                 new = self._rewritten(code, module, wanted)
         consts = tuple(self._function(c, module) if isinstance(c, CodeType) else c for c in new.co_consts)
@@ -199,7 +199,7 @@ def _wants(request: Request, own: list[str]) -> bool:
     return any(e.form is Form.ALL or roots(e) & set(own) for e in request.options.expressions)
 
 
-def _narrowed(code: CodeType, request: Request) -> Options | None:
+def narrowed(code: CodeType, request: Request) -> Options | None:
     """For `*: loss, acc`, the part that concerns names of this function; a function that was named is asked for all."""
     if request.pattern not in ("*", "**"):
         return request.options

@@ -27,9 +27,16 @@ from dataclasses import dataclass
 from . import effects
 from . import trees as t
 from .expressions import Expression, Form
+from .prepare import (
+    bound_on_the_way,
+    hoist_declarations,
+    is_docstring,
+    is_future,
+    takes_all,
+    telling_of_pauses,
+    without_our_names,
+)
 from .trees import CALL, CHECK, LOG, TRACKED, VALUE, Site
-
-_LISTING = ("locals", "vars", "dir")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +81,11 @@ def rewrite(
     parameters: tuple[str, ...],
     is_ignored: Callable[[int, int], bool],
     pauses: bool = False,
+    says_where: bool = False,
 ) -> Rewritten:
     """The function with tests in it. `function` is a fresh `def` around the user's own statements."""
-    return _Rewriter(sorted(items, key=lambda item: not item.first), parameters, is_ignored, pauses).function(function)
+    ordered = sorted(items, key=lambda item: not item.first)
+    return _Rewriter(ordered, parameters, is_ignored, pauses, says_where).function(function)
 
 
 def rewrite_module(
@@ -93,8 +102,10 @@ class _Rewriter:
         parameters: tuple[str, ...],
         is_ignored: Callable[[int, int], bool],
         pauses: bool = False,
+        says_where: bool = False,
     ) -> None:
         self.items = items
+        self.says_where = says_where  # the call is told its line before each statement that can call another
         self.locals = {item.name: item for item in items if item.local}
         self.observed = [item for item in items if item.shared]
         self.parameters = parameters
@@ -107,16 +118,18 @@ class _Rewriter:
     # ---- the function as a whole ----------------------------------------------------------------------------------
 
     def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Rewritten:
-        body = _without_our_names(node.body)
-        declared, body = _hoist_declarations(body)
-        doc = [body.pop(0)] if _is_docstring(body) else []
+        body = without_our_names(node.body)
+        if self.pauses and self.says_where and isinstance(node, ast.FunctionDef):
+            body = telling_of_pauses(body)
+        declared, body = hoist_declarations(body)
+        doc = [body.pop(0)] if is_docstring(body) else []
         node.body = [*doc, *declared, *self._guarded(node, body)]
         return Rewritten(node, self.lines, self.ignored)
 
     def module(self, node: ast.Module, at: ast.stmt | None) -> RewrittenModule:
         body = list(node.body)
         count = 0  # the docstring and `from __future__` must stay first
-        while count < len(body) and (_is_docstring(body[count : count + 1]) or _is_future(body[count])):
+        while count < len(body) and (is_docstring(body[count : count + 1]) or is_future(body[count])):
             count += 1
         place = at or (body[count] if count < len(body) else ast.Pass(lineno=1, col_offset=0))
         start = ast.copy_location(ast.Pass(), place)
@@ -129,18 +142,24 @@ class _Rewriter:
         """The way in, the body with its tests, and the way out, however it is left."""
         self.where = body[0] if body else at  # a debugger stops at the first statement, not before it
         entry = self._new_statement(at.lineno, at.lineno)
-        prologue = [
-            t.assign(LOG, t.attribute(CALL, "log")),
-            *(t.assign(t.type_of(item.index), t.none()) for item in self.items),
-            *(t.assign(t.was(item.index), t.load(CALL)) for item in self.observed),
-            t.assign(CHECK, t.none()),
-        ]
-        if self.pauses:
+        prologue = (
+            []
+            if not self.items
+            else [
+                t.assign(LOG, t.attribute(CALL, "log")),
+                *(t.assign(t.type_of(item.index), t.none()) for item in self.items),
+                *(t.assign(t.was(item.index), t.load(CALL)) for item in self.observed),
+                t.assign(CHECK, t.none()),
+            ]
+        )
+        if self.pauses and self.items:
             prologue.append(t.assign(TRACKED, t.call(t.attribute(CALL, "hand_over"))))
         bound = [name for name in self.parameters if name in self.locals]
-        start = self._sites(t.at(entry), binds=bound, may_bind=there, in_place=True)
+        start = self._sites(t.at(entry), binds=bound, may_bind=there, in_place=True) if self.items else []
         enter = t.on_no_line(t.call(t.marked("enter"), t.tuple_of(map(t.load, self.parameters))))
         way_in = ast.With([ast.withitem(enter, t.store(CALL))], [*prologue, *start])
+        if not (prologue or start or body):
+            way_in.body.append(ast.Pass())
         self._placed([way_in])
         way_in.body += self.block(body)
         return [t.on_no_line(way_in)]
@@ -166,6 +185,13 @@ class _Rewriter:
         return [new for statement in statements for new in self.statement(statement)]
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
+        if not self.says_where or not effects.calls_something(node):
+            return self._tested(node)
+        self.where = node
+        at = ast.Attribute(t.load(CALL), "at", ast.Store())
+        return [*self._placed([ast.Assign([at], t.constant(node.lineno))]), *self._tested(node)]
+
+    def _tested(self, node: ast.stmt) -> list[ast.stmt]:
         handler = getattr(self, f"_{type(node).__name__}", None)
         if handler is not None:
             result: list[ast.stmt] = handler(node)
@@ -175,7 +201,7 @@ class _Rewriter:
 
     def _after(self, at: ast.AST, line: int, last_line: int | None, found: effects.Effects) -> list[ast.stmt]:
         """The tests that follow a statement (or the header of one) with these effects."""
-        if not self._concerned(found):
+        if not self.items or not self._concerned(found):
             return []
         self.where = at
         number = self._new_statement(line, last_line or line)
@@ -183,6 +209,8 @@ class _Rewriter:
 
     def _after_failure(self, at: ast.AST, partial: list[str]) -> list[ast.stmt]:
         """Where an exception is caught: what the failing statement did before it failed, on that statement's line."""
+        if not self.items:
+            return []
         self.where = at
         here = t.at(self._new_statement(at.lineno, at.lineno))  # type: ignore[attr-defined]
 
@@ -229,10 +257,10 @@ class _Rewriter:
     _AsyncWith = _With
 
     def _Try(self, node: ast.Try) -> list[ast.stmt]:
-        partial = _bound_on_the_way(node.body)
+        partial = bound_on_the_way(node.body)
         final: list[ast.stmt] = []
         if node.finalbody:
-            everywhere = _bound_on_the_way([*node.body, *node.handlers, *node.orelse])
+            everywhere = bound_on_the_way([*node.body, *node.handlers, *node.orelse])
             final = [*self._after_failure(node.finalbody[0], everywhere), *self.block(node.finalbody)]
         new = type(node)(
             self.block(node.body),
@@ -272,7 +300,7 @@ class _Rewriter:
             if case.guard is not None:
                 refused.update(dict.fromkeys([*names, *effects.walrus_names([case.guard])], case.pattern))
         last = node.cases[-1]
-        if last.guard is not None or not _takes_all(last.pattern):
+        if last.guard is not None or not takes_all(last.pattern):
             otherwise = self._before_case(node, last, refused, in_place=True)
             nothing = ast.copy_location(ast.Pass(), last.pattern)
             anything = ast.copy_location(ast.MatchAs(), last.pattern)
@@ -391,90 +419,3 @@ class _Rewriter:
         if not any(item.breaks for item in self.items):
             return []
         return [ast.If(t.call(t.attribute(CALL, "stops")), [t.run(t.call(t.marked("breakpoint")))], [])]
-
-
-# ---- preparing a body ----------------------------------------------------------------------------------------------
-
-
-def _takes_all(pattern: ast.pattern | None) -> bool:
-    """Whether a pattern cannot fail (Python allows no case after it)."""
-    if isinstance(pattern, ast.MatchOr):
-        return _takes_all(pattern.patterns[-1])
-    return pattern is None or (isinstance(pattern, ast.MatchAs) and _takes_all(pattern.pattern))
-
-
-def _is_docstring(body: list[ast.stmt]) -> bool:
-    first = body[0] if body else None
-    return isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
-
-
-def _is_future(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
-
-
-def _hoist_declarations(body: list[ast.stmt]) -> tuple[list[ast.stmt], list[ast.stmt]]:
-    """`global` and `nonlocal` must stand before the first use of their names, and our tests use them early."""
-    if not any(isinstance(n, ast.Global | ast.Nonlocal) for n in effects.in_scope(body)):
-        return [], list(body)
-    body = copy.deepcopy(body)
-    declared: list[ast.stmt] = []
-
-    class Hoist(ast.NodeTransformer):
-        def _take(self, node: ast.Global | ast.Nonlocal) -> ast.stmt:
-            declared.append(node)
-            return ast.copy_location(ast.Pass(), node)
-
-        visit_Global = visit_Nonlocal = _take
-
-        def _leave_alone(self, node: ast.AST) -> ast.AST:
-            return node
-
-        visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = visit_Lambda = _leave_alone
-
-    return declared, [Hoist().visit(statement) for statement in body]
-
-
-def _without_our_names(body: list[ast.stmt]) -> list[ast.stmt]:
-    """`locals()`, `vars()` and `dir()` must not show what clew put there."""
-
-    def lists(node: ast.AST) -> bool:
-        return (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id in _LISTING
-            and not (node.args or node.keywords)
-        )
-
-    if not any(lists(node) for node in effects.in_scope(body)):
-        return list(body)
-
-    class Clean(ast.NodeTransformer):
-        def visit_Call(self, node: ast.Call) -> ast.expr:
-            self.generic_visit(node)
-            if not lists(node):
-                return node
-            return ast.fix_missing_locations(ast.copy_location(t.call(t.marked("clean"), node), node))
-
-    return [Clean().visit(statement) for statement in copy.deepcopy(body)]
-
-
-def _bound_on_the_way(body: Iterable[ast.AST]) -> list[str]:
-    """Names a block may have bound or deleted inside a statement that then failed."""
-    names: list[str] = []
-    for node in effects.in_scope(body):
-        match node:
-            case ast.NamedExpr(target=ast.Name(id=name)):
-                names.append(name)
-            case ast.Assign(targets=targets) if len(targets) > 1 or not isinstance(targets[0], ast.Name):
-                names += [name for target in targets for name in effects.target_names(target)]
-            case ast.For(target=target) | ast.AsyncFor(target=target) if not isinstance(target, ast.Name):
-                names += effects.target_names(target)
-            case ast.With(items=items) | ast.AsyncWith(items=items):
-                targets = [item.optional_vars for item in items if item.optional_vars is not None]
-                if len(items) > 1 or not all(isinstance(target, ast.Name) for target in targets):
-                    names += [name for target in targets for name in effects.target_names(target)]
-            case ast.Import(names=[_, _, *_]) | ast.ImportFrom(names=[_, _, *_]):
-                names += effects.of_simple(node).binds
-            case ast.MatchAs() | ast.MatchStar() | ast.MatchMapping():
-                names += effects.pattern_names(node)
-    return list(dict.fromkeys(names))

@@ -127,7 +127,7 @@ class PausingHookedCall(_Pausing, WatchedHookedCall):
 def fail(call: LiveCall, error: BaseException) -> None:
     """An exception leaves the function: what did it change on its way, and what is it?"""
     if isinstance(error, RecursionError | KeyboardInterrupt):
-        _without_ours(error)
+        without_ours(error)
     if call.tracked:
         call.check(call.failed_at(call.plan.site(0), error))
     if isinstance(error, SystemExit | KeyboardInterrupt):
@@ -157,7 +157,7 @@ def _begins_in_ours(error: BaseException) -> bool:
     return traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(env.PACKAGE)
 
 
-def _without_ours(error: BaseException) -> None:
+def without_ours(error: BaseException) -> None:
     """The stack ran out, or Ctrl-C came, inside clew: what the user sees ends in the user's own code."""
     before = None
     here = error.__traceback__

@@ -23,6 +23,11 @@ def functions_of(target: Any) -> list[FunctionType]:
     return found
 
 
+def python_functions(target: Any) -> list[FunctionType]:
+    """The same; none if there is no Python code in it."""
+    return list(_unwrap(target, 0))
+
+
 def functions_of_class(cls: type) -> list[FunctionType]:
     """The functions a class defines itself, inherited ones aside."""
     found: list[FunctionType] = []

@@ -1,0 +1,173 @@
+"""`clew.follow`: the call tree with everything that went through it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import FunctionType, TracebackType
+from typing import Any, TextIO
+
+from clew import env, recording
+from clew.errors import OptionError, TargetError
+from clew.probes.lines import engine, watch
+from clew.probes.lines.targets import functions_of_class, python_functions
+from clew.recorder.trace import Trace, here
+from clew.values import LIGHT, parse_keep
+
+from . import runtime
+from .following import Following
+from .scope import Scope
+
+
+def follow(
+    *names: Any,
+    depth: int | None = None,
+    only: str | list[str] | tuple[str, ...] | None = None,
+    skip: str | list[str] | tuple[str, ...] | None = None,
+    show: bool = True,
+    file: str | os.PathLike[str] | TextIO | None = None,
+    stats: bool = False,
+    keep: Any = None,
+) -> Any:
+    """Record every call inside a function: what went in, what came out, and the changes of the named variables.
+
+        @clew.follow
+        def transform(batch): ...
+
+        @clew.follow("video", "mask", depth=5)
+        def transform(batch): ...
+
+        with clew.follow("video"):
+            ...
+
+        clew.follow(model)        # a torch module: inputs and outputs of every layer
+
+    names   variables whose changes are recorded wherever they occur in the functions called
+    depth   how many levels of calls beneath it are followed (0: only itself; None: all)
+    only    follow these modules, files or functions instead of all of the user's own code; libraries are followed
+            when they are named here
+    skip    leave these out
+    show    print the tree while it grows (to stderr)
+    file    print it into this file instead: a path, or an open text file
+    stats   show minimum, maximum and mean of arrays, too
+    keep    how much of arguments and results to keep: by default small ones; "full" for `call.rerun()` on large ones
+    """
+    if len(names) == 1 and not isinstance(names[0], str):
+        return Follower((), depth, only, skip, show, file, stats, keep)(names[0])
+    return Follower(names, depth, only, skip, show, file, stats, keep)
+
+
+class Follower:
+    """What `clew.follow(...)` asks for: a decorator, and a context manager."""
+
+    def __init__(
+        self, names: tuple[Any, ...], depth: Any, only: Any, skip: Any, show: Any, file: Any, stats: Any, keep: Any
+    ) -> None:
+        _check(names, depth)
+        self._names = names
+        self._file = file
+        self._following = Following(
+            names,
+            depth=depth,
+            scope=Scope(only, skip),
+            printer=_printer(show, file, stats) if env.enabled() else None,
+            keep=LIGHT if keep is None else parse_keep(keep),
+        )
+        self._blocks: list[tuple[Trace | None, Trace, Any]] = []
+
+    def __call__(self, target: Any) -> Any:
+        """Follow a function, method, property, class or torch module; gives it back."""
+        if not env.enabled():
+            return target
+        if _is_module(target):
+            from .modules import follow_module
+
+            return follow_module(target, self._following)
+        functions = functions_of_class(target) if isinstance(target, type) else python_functions(target)
+        if not functions:
+            raise TargetError(
+                "not-followable",
+                f"clew.follow() cannot follow {_describe(target)}: there is no Python code in it.",
+                "Put it on a Python function, method or class, or on a torch module.",
+            )
+        for function in functions:
+            self._root(function)
+        return target
+
+    def _root(self, function: FunctionType) -> None:
+        reason = self._following.follow(function, root=True)
+        if reason:
+            raise TargetError(
+                "not-followable",
+                f"clew.follow() cannot follow {function.__qualname__}: {reason}.",
+                "Its source must be there, as it runs: put it into a file.",
+            )
+
+    def __enter__(self) -> Follower:
+        if not (env.enabled() and recording.is_on()):
+            return self
+        self._following.prepare()
+        outer = here.get(None)
+        trace = runtime.open_trace(self._following, sys._getframe(1))
+        block = None
+        if self._names:
+            block = watch(*self._names)
+            block.enter_block(sys._getframe(1))
+        self._blocks.append((outer, trace, block))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._blocks:
+            outer, trace, block = self._blocks.pop()
+            if block is not None:
+                block.__exit__(kind, error, traceback)
+            runtime.end(trace)
+            here.set(outer)
+
+
+def unfollow(target: Any) -> None:
+    """Follow a function no longer."""
+    for function in functions_of_class(target) if isinstance(target, type) else python_functions(target):
+        engine.follow(function, None)
+
+
+def log(*parts: Any) -> None:
+    """Put a line of one's own into the tree, where the program is now: `clew.log("xx is", x)`."""
+    from .messages import put
+
+    put(parts, sys._getframe(1))
+
+
+def _check(names: tuple[Any, ...], depth: Any) -> None:
+    for name in names:
+        if not isinstance(name, str):
+            raise OptionError(
+                "bad-option",
+                f"clew.follow() was given a {type(name).__name__} among its names.",
+                'Name variables as text: clew.follow("video"); or give one function: clew.follow(function).',
+            )
+    if depth is not None and (type(depth) is not int or depth < 0):
+        raise OptionError("bad-option", f"depth={depth!r}: a whole number from 0, or None, is needed.")
+
+
+def _printer(show: bool, file: Any, stats: bool) -> Any:
+    if not show and file is None:
+        return None
+    from clew.show.live import LivePrinter
+
+    return LivePrinter(file=file, stats=stats)
+
+
+def _is_module(target: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and hasattr(torch, "nn") and isinstance(target, torch.nn.Module)
+
+
+def _describe(target: Any) -> str:
+    name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None)
+    return f"the {type(target).__name__} {name}" if isinstance(name, str) else f"a {type(target).__name__}"
+
+
+__all__ = ["Follower", "follow", "log", "runtime", "unfollow"]

@@ -1,0 +1,127 @@
+"""One request to follow: what is in scope, how deep, what is printed; and the functions rewritten for it."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from clew import recording
+from clew.probes.lines import engine
+from clew.probes.lines.hooks import Change
+from clew.probes.lines.options import Options, options
+from clew.recorder.plan import Plan
+from clew.recorder.trace import Trace, here
+from clew.records import Note
+from clew.values import LIGHT, Keep
+
+from . import lean, runtime
+from .scope import Scope
+from .telling import TellingTrace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_lock = threading.RLock()
+NO_LIMIT = 1 << 30
+
+
+class Following:
+    """How the calls inside a followed one are followed."""
+
+    def __init__(
+        self,
+        names: tuple[str, ...] = (),
+        *,
+        depth: int | None = None,
+        scope: Scope | None = None,
+        printer: Any = None,
+        keep: Keep = LIGHT,
+    ) -> None:
+        self.scope = scope or Scope()
+        self.depth = NO_LIMIT if depth is None else depth
+        self.keep = keep
+        self.printer = printer
+        self.plans: set[Plan] = set()  # those in scope, as far as met
+        self._others: set[Plan] = set()
+        self.names: Options | None = options(names, on_change=_tell) if names else None
+        self._modules = 0  # how many there were when functions were last looked for
+        self._main: set[int] = set()
+        self._tried: set[int] = set()
+
+    # ---- hot
+
+    def takes(self, plan: Plan) -> bool:
+        """Whether calls under this plan are in scope; asked once a plan."""
+        if plan in self._others:
+            return False
+        taken = plan.root is self or self.scope.includes(plan.module, plan.file, plan.name)
+        (self.plans if taken else self._others).add(plan)
+        return taken
+
+    def new_trace(self, recorder: Any, thread: int, thread_name: str) -> Trace:
+        kind = Trace if self.printer is None else TellingTrace
+        return kind(recorder, self, thread, thread_name)
+
+    # ---- making functions ready
+
+    def prepare(self) -> None:
+        """Rewrite the functions in scope; again when there are new modules, or new functions in a notebook."""
+        count = len(sys.modules)
+        main = _functions_of_main()
+        if count == self._modules and main <= self._main:
+            return
+        with _lock:
+            self._modules, self._main = count, main
+            for function in list(_all_functions()):
+                if id(function.__code__) not in self._tried:
+                    self._follow_if_in_scope(function)
+
+    def _follow_if_in_scope(self, function: FunctionType) -> None:
+        code = function.__code__
+        module = function.__module__ or ""
+        if not engine.is_function(code) or not self.scope.includes(module, code.co_filename, code.co_qualname):
+            return
+        self.follow(function)
+        self._tried.add(id(function.__code__))
+
+    def follow(self, function: FunctionType, *, root: bool = False) -> str:
+        """Rewrite one function; "" or why that cannot be."""
+        before = engine.followed(function)
+        names = self.names if before is None or before.names is None else _joined(before.names, self.names)
+        of = self if root else before.root if before is not None else None
+        if before is not None and before.names is names and before.root is of:
+            return ""
+        reason = engine.follow(function, engine.Follow(lean.make, runtime.entrance, names, of))
+        if reason:
+            what = f"its calls are not followed: {reason}."
+            recording.note_later(Note("fallback", function.__qualname__, what))
+        return reason
+
+
+def _joined(names: Options, more: Options | None) -> Options:
+    """Names that several requests follow: each is recorded once."""
+    if more is None or set(more.expressions) <= set(names.expressions):
+        return names
+    expressions = dict.fromkeys([*names.expressions, *more.expressions])
+    return options(tuple(e.text for e in expressions), on_change=_tell)
+
+
+def _tell(change: Change) -> None:
+    trace = here.get(None)
+    if isinstance(trace, TellingTrace):
+        trace.tell_change(change)
+
+
+def _functions_of_main() -> set[int]:
+    main = sys.modules.get("__main__")
+    return {id(each) for each in list(vars(main).values()) if type(each) is FunctionType} if main is not None else set()
+
+
+def _all_functions() -> Iterator[FunctionType]:
+    """Every function there is: methods, closures and callbacks among them, wherever they are held."""
+    for each in gc.get_objects():
+        if type(each) is FunctionType:
+            yield each

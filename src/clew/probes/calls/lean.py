@@ -1,0 +1,172 @@
+"""Puts what a followed call needs into a function: one line into the log when it begins, one when it ends.
+
+    .clew_log = trace.get(None)                       # the log of this thread or task, if calls are followed here
+    .clew_own = .clew_log is None
+    if .clew_own: .clew_log = begin()                 # the first followed call opens one; elsewhere it goes nowhere
+    .clew_line = .clew_log.at
+    if type(a) in SCALARS and type(b) in SCALARS:
+        .clew_log += CODE, clock(), .clew_line, a, b
+    else:
+        .clew_log += CODE, clock(), .clew_line, *looked_at(.clew_log, (a, b))
+    try:
+        ...                                           # `.clew_log.at = 57` before what can call; exits write a line
+    except raised(.clew_log, .clew_line, .clew_own):  # writes a line and catches nothing: the exception goes on
+        pass
+
+Without an exception the `try` costs nothing. For functions that pause, or hold named variables, see runtime.py.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from functools import partial
+from types import CodeType
+from typing import Any
+
+from clew.probes.lines import effects, source
+from clew.probes.lines import trees as t
+from clew.probes.lines.assemble import assemble
+from clew.probes.lines.engine import Follow, in_and_out, inner_followed, parameter_names
+from clew.probes.lines.prepare import hoist_declarations, is_docstring, without_our_names
+from clew.probes.lines.rewrite import Rewritten
+from clew.probes.lines.runtime import clean
+from clew.recorder import trace
+from clew.recorder.plan import Plan
+from clew.values import SCALARS
+
+from . import runtime
+
+LOG, OWN, LINE, RESULT = ".clew_log", ".clew_own", ".clew_line", ".clew_result"
+
+
+def make(
+    original: CodeType, found: source.Found, module: str | None, follow: Follow
+) -> tuple[CodeType, Plan] | source.Unknown:
+    """The code of a function whose calls are followed, and its plan; or why there is none."""
+    node = source.as_function(found.node)
+    parameters = parameter_names(node)
+    line = original.co_firstlineno
+    plan = Plan(
+        original.co_qualname, module or "?", original.co_filename, line, in_and_out(parameters), [line], [False],
+        parameters=parameters,
+    )  # fmt: skip
+    plan.always, plan.root = False, follow.root
+    assert isinstance(node, ast.FunctionDef)
+    _rewrite(node, parameters, plan.number * 4)
+    try:
+        code = assemble(Rewritten(node, [line], [False]), original, found.context, plan, _objects(plan))
+    except (SyntaxError, RecursionError) as error:
+        return source.Unknown(f"with what is needed in it, it does not compile ({error})")
+    if code.co_freevars != original.co_freevars:
+        return source.Unknown("with what is needed in it, it needs other cells")
+    return inner_followed(code, module, follow), plan
+
+
+def _objects(plan: Plan) -> dict[str, Any]:
+    return {
+        "get": trace.here.get,
+        "begin": partial(runtime.begin, plan),
+        "end": runtime.end,
+        "clock": trace.clock,
+        "type": type,
+        "scalars": SCALARS,
+        "look": runtime.looked_at,
+        "look_one": runtime.looked_at_one,
+        "raised": partial(runtime.raised, plan.number * 4 + trace.RAISE),
+        "clean": clean,
+    }
+
+
+def _rewrite(node: ast.FunctionDef, parameters: tuple[str, ...], code: int) -> None:
+    body = without_our_names(node.body)
+    declared, body = hoist_declarations(body)
+    doc = [body.pop(0)] if is_docstring(body) else []
+    body = _Body(code + trace.RETURN).block(copy.deepcopy(body))
+    ending = [] if body and isinstance(body[-1], ast.Return | ast.Raise) else _leave(code + trace.RETURN, t.none())
+    handler = ast.ExceptHandler(t.call(t.marked("raised"), *map(t.load, (LOG, LINE, OWN))), None, [ast.Pass()])
+    guarded = ast.Try([*body, *map(_nowhere, ending)] or [ast.Pass()], [_nowhere(handler)], [], [])
+    node.body = [*doc, *declared, *map(_nowhere, _enter(parameters, code + trace.ENTER)), t.on_no_line(guarded)]
+
+
+def _nowhere(node: Any) -> Any:
+    """Nothing of ours is on a line: a debugger does not stop there, coverage does not count it."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.stmt | ast.expr | ast.excepthandler) and not hasattr(inner, "lineno"):
+            t.on_no_line(inner)
+    return node
+
+
+def _add(*parts: ast.expr) -> ast.stmt:
+    return ast.AugAssign(t.store(LOG), ast.Add(), t.tuple_of(parts))  # type: ignore[arg-type]
+
+
+def _is_scalar(name: str) -> ast.expr:
+    return ast.Compare(t.call(t.marked("type"), t.load(name)), [ast.In()], [t.marked("scalars")])
+
+
+def _enter(parameters: tuple[str, ...], code: int) -> list[ast.stmt]:
+    head = [t.constant(code), t.call(t.marked("clock")), t.load(LINE)]
+    told: ast.stmt = _add(*head, *map(t.load, parameters))
+    if parameters:
+        tests = [_is_scalar(name) for name in parameters]
+        given = t.call(t.marked("look"), t.load(LOG), t.tuple_of(map(t.load, parameters)))
+        looked = _add(*copy.deepcopy(head), ast.Starred(given, ast.Load()))
+        told = ast.If(tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests), [told], [looked])
+    return [
+        t.assign(LOG, t.call(t.marked("get"), t.none())),
+        t.assign(OWN, ast.Compare(t.load(LOG), [ast.Is()], [t.none()])),
+        ast.If(t.load(OWN), [t.assign(LOG, t.call(t.marked("begin")))], []),
+        t.assign(LINE, t.attribute(LOG, "at")),
+        told,
+    ]
+
+
+def _leave(code: int, result: ast.expr) -> list[ast.stmt]:
+    at = ast.Attribute(t.load(LOG), "at", ast.Store())
+    return [
+        _add(t.constant(code), t.call(t.marked("clock")), result),
+        ast.Assign([at], t.load(LINE)),
+        ast.If(t.load(OWN), [t.run(t.call(t.marked("end"), t.load(LOG)))], []),
+    ]
+
+
+class _Body(ast.NodeTransformer):
+    """A copy of the user's statements, changed: each says its line if it can call something, and exits are told."""
+
+    def __init__(self, code: int) -> None:
+        self._code = code
+
+    def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        new: list[ast.stmt] = []
+        for statement in statements:
+            if effects.calls_something(statement):
+                at = ast.Attribute(t.load(LOG), "at", ast.Store())
+                new.append(_nowhere(ast.Assign([at], t.constant(statement.lineno))))
+            changed = self.visit(statement)
+            new += changed if isinstance(changed, list) else [changed]
+        return new
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        for name in ("body", "orelse", "finalbody"):
+            inner = getattr(node, name, None)
+            if isinstance(inner, list) and inner and isinstance(inner[0], ast.stmt):
+                setattr(node, name, self.block(inner))
+        for name in ("handlers", "cases"):
+            for inner in getattr(node, name, []):
+                self.generic_visit(inner)
+        return node
+
+    def visit_Return(self, node: ast.Return) -> list[ast.stmt]:
+        value = node.value if node.value is not None else _nowhere(t.none())
+        keep = ast.copy_location(ast.Assign([ast.copy_location(t.store(RESULT), node)], value), node)
+        scalar = ast.IfExp(
+            _is_scalar(RESULT), t.load(RESULT), t.call(t.marked("look_one"), t.load(LOG), t.load(RESULT))
+        )
+        back = ast.copy_location(ast.Return(ast.copy_location(t.load(RESULT), node)), node)
+        return [keep, *map(_nowhere, _leave(self._code, scalar)), back]
+
+    def _leave_alone(self, node: ast.AST) -> ast.AST:
+        return node
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = visit_Lambda = _leave_alone

@@ -1,0 +1,79 @@
+"""Hot: the log of followed calls of one thread or task. Followed functions write it themselves, some items an event.
+
+    4 * plan + ENTER,  clock, line in the caller, argument, argument, ...
+    4 * plan + RETURN, clock, result
+    4 * plan + RAISE,  clock, the error as text
+    4 * plan + LIVE,   clock, a LiveCall that begins or goes on; None: it pauses or is over
+
+Scalars stand for themselves; of anything else its written form is there. Calls get their numbers, and parents, when the
+log is taken (traces.py): the program does not pay for that. An event is added by one `+=`, so that Ctrl-C never leaves
+half of one; and the items stand in the log without a tuple around them, because the garbage collector would look at
+each tuple again and again, which took longer than all the rest.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextvars import ContextVar
+from time import perf_counter, time_ns
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clew.recorder.live import LiveCall
+    from clew.recorder.recorder import Recorder
+
+ENTER, RETURN, RAISE, LIVE = range(4)
+clock = perf_counter
+
+
+class Trace(list[Any]):
+    """The log, and what is known of all calls in it."""
+
+    __slots__ = (
+        "__weakref__",
+        "at",
+        "callers",
+        "following",
+        "inside",
+        "origin",
+        "over",
+        "plans",
+        "recorder",
+        "stack",
+        "thread",
+        "thread_name",
+    )  # fmt: skip
+
+    def __init__(self, recorder: Recorder, following: Any, thread: int, thread_name: str) -> None:
+        self.recorder = recorder
+        self.following = following  # depth and scope, asked when the log is taken
+        self.thread = thread
+        self.thread_name = thread_name
+        self.at = 0  # the line the innermost function is at
+        self.callers: str | None = None  # the frames around its first call
+        self.inside: int | Trace | None = None  # the call, or the log whose first call, the calls here belong to
+        self.origin = time_ns() / 1e9 - clock()  # from the clock to seconds since 1970
+        self.over = False  # nothing more will be written into it
+        self.stack: list[int] = []  # open calls, as far as the log was taken; see traces.py
+        self.plans: list[int] = []  # theirs
+
+    # what a log that is heard does besides: see probes/calls/telling.py
+    def tell_like(self, other: Trace) -> None: ...
+    def tell_begin(self, call: LiveCall, args: tuple[Any, ...]) -> None: ...
+    def tell_end(self, call: LiveCall, result: Any, error: BaseException | None) -> None: ...
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
+class Off(deque[Any]):
+    """Written into where nothing is recorded: it holds nothing."""
+
+    __slots__ = ("at",)
+
+    def __init__(self) -> None:
+        super().__init__(maxlen=0)
+        self.at = 0
+
+
+OFF = Off()
+here: ContextVar[Trace | None] = ContextVar("clew_trace", default=None)

@@ -1,0 +1,364 @@
+"""One line for any value, and what differs between two: `uint8 (73, 3, 720, 720)`, `uint8 → float32`.
+
+Only exact known types are looked into, as in `text`: no user code runs. Tensors are read straight from memory, so
+autograd, dispatch modes and profilers notice nothing; those on other devices only when statistics are asked for.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from clew.records import DELETED, Kept, NotKept, Object
+from clew.show.text import brief, number, printable, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+WIDTH = 100
+SCANNED = 16 << 20  # bytes of one value that are searched for NaN and Inf
+_OUTLINE = 64  # likewise, of a value that is only compared by its outline: enough for a single number
+_SHORT = 32  # characters of a text that is shown as it is
+_WORDS = 60  # characters shown of a long text
+_INSIDE = 24  # width of a plain item inside a container
+_LOOKED_AT = 8  # items of a container whose shapes count
+_ITEMS = 32
+_TROUBLE = (AttributeError, RuntimeError, TypeError, ValueError, NotImplementedError, KeyError, MemoryError)
+_TEXTS = (str, bytes, bytearray)
+_NUMBERS = (int, float, bool, complex, type(None))
+_UNKNOWN_DEVICE = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayFacts:
+    """What a line says of an array or tensor."""
+
+    library: str
+    dtype: str
+    shape: tuple[int, ...]
+    device: str = "cpu"
+    nan: int | None = None
+    inf: int | None = None
+    low: float | None = None
+    high: float | None = None
+    mean: float | None = None
+    item: str = ""  # the number of an array without dimensions
+
+    @property
+    def head(self) -> str:
+        """`float32 (3, 4) on cuda:0`."""
+        elsewhere = f" on {self.device}" if self.device not in ("cpu", _UNKNOWN_DEVICE) else ""
+        return f"{self.dtype} {self.shape}{elsewhere}"
+
+    @property
+    def counts(self) -> str:
+        """` nan 3 inf 1`, if there are any."""
+        return "".join(f" {name} {count:,}" for name, count in (("nan", self.nan), ("inf", self.inf)) if count)
+
+    @property
+    def statistics(self) -> str:
+        """` min 0.0 max 1.0 mean 0.5`, where they were made."""
+        told = (("min", self.low), ("max", self.high), ("mean", self.mean))
+        return "".join(f" {name} {_number(one)}" for name, one in told if one is not None)
+
+    @property
+    def line(self) -> str:
+        item = f" {self.item}" if self.item else ""
+        return self.head + item + self.counts + self.statistics
+
+
+def _number(value: float) -> str:
+    return str(value) if type(value) is int else number(float(value))
+
+
+class Look:
+    """One value, looked at: its line and its shape come from the same facts, found once."""
+
+    def __init__(self, value: Any, *, stats: bool = False, device: str | None = None, room: int = SCANNED) -> None:
+        self.value = value
+        self._stats = stats
+        self._device = device  # where it was, if that is known better than the value itself tells
+        self._room = room  # bytes that may still be searched
+        self._facts: dict[int, ArrayFacts | None] = {}
+
+    def array(self, value: Any) -> ArrayFacts | None:
+        """The facts of an array or tensor; None of anything else."""
+        key = id(value)
+        if key not in self._facts:
+            self._facts[key] = self._looked(value)
+        return self._facts[key]
+
+    @property
+    def facts(self) -> ArrayFacts | None:
+        """The facts of the value itself."""
+        found = self.array(self.value)
+        return found if found is None or self._device is None else replace(found, device=self._device)
+
+    def _looked(self, value: Any) -> ArrayFacts | None:
+        try:
+            if type(value) is NotKept:
+                return _facts_of_summary(value, self._stats)
+            library = _library(type(value))
+            if library is None:
+                return None
+            found = _numpy_facts(value) if library == "numpy" else _torch_facts(value)
+            return self._counted(value, found)
+        except _TROUBLE:
+            return None
+
+    def _counted(self, value: Any, facts: ArrayFacts) -> ArrayFacts:
+        """With NaN, Inf and statistics, where they are cheap or asked for."""
+        from clew.show import scan
+
+        try:
+            size = scan.size_of(value, facts.library)
+            if size > self._room and not self._stats:
+                return facts
+            self._room -= size
+            return replace(facts, **scan.numbers(value, facts.library, stats=self._stats))
+        except _TROUBLE:
+            return facts  # its data cannot be read here; what it looks like from outside is known
+
+    # ---- as a line
+
+    def line(self, width: int = WIDTH) -> str:
+        """The value in at most `width` characters."""
+        try:
+            return shorten(self._line(width), width)
+        except RuntimeError:  # another thread changes a container while it is walked
+            return shorten(f"<{type(self.value).__name__}, changing>", width)
+
+    def _line(self, width: int) -> str:
+        facts = self.facts
+        if facts is not None:
+            return facts.line
+        value = _kept_part(self.value)
+        head = short_head(self.value)
+        if type(value) in _TEXTS and head:
+            room = min(max(width - len(head) - 4, 8), _WORDS)
+            return f"{head} {_beginning(value, room, _length(self.value, value) > room)}"
+        opened = _opened(value)
+        if opened is None:
+            return head or brief(self.value, width)
+        brackets, items = opened
+        missing = value is not self.value and type(value) is not Object and _length(self.value, value) > len(value)
+        return head + brackets[0] + self._inside(items, width - len(head) - 3, missing) + brackets[1]
+
+    def _inside(self, items: Iterable[tuple[str, Any]], width: int, more: bool) -> str:
+        parts: list[str] = []
+        used = 0
+        for key, item in items:
+            text = f"{key}{self._item(item)}"
+            used += len(text) + 2
+            if parts and (used > width or len(parts) >= _ITEMS):
+                more = True
+                break
+            parts.append(text)
+        return ", ".join([*parts, "…"] if more else parts)
+
+    def _item(self, item: Any) -> str:
+        facts = self.array(item)
+        if facts is not None:
+            return facts.head + facts.counts
+        return short_head(item) or brief(item, _INSIDE)
+
+    # ---- against the value before
+
+    def since(self, before: Any, *, width: int = WIDTH, device: str | None = None) -> str:
+        """What differs from the value before (on `device`, as for a look); without one (`clew.DELETED`), the line."""
+        if before is DELETED or self.value is DELETED:
+            return self.line(width)
+        old, new = Look(before, device=device, room=_OUTLINE).facts, self.facts
+        if old is not None and new is not None:
+            return shorten(_array_change(old, new), width)
+        try:
+            return shorten(_plain_change(before, self.value, self, width), width)
+        except RuntimeError:
+            return self.line(width)
+
+    # ---- as a shape
+
+    def shape(self) -> Hashable:
+        """What stays the same when only the content differs: types, shapes, dtypes, and whether all is finite."""
+        try:
+            return self._shape_of(self.value, 0)
+        except RuntimeError:
+            return type(self.value).__name__
+
+    def _shape_of(self, value: Any, depth: int) -> Hashable:
+        facts = self.facts if depth == 0 else self.array(value)
+        if facts is not None:
+            return facts.library, facts.dtype, facts.shape, facts.device, bool(facts.nan), bool(facts.inf)
+        if type(value) is float:
+            return "float", value != value, value in (float("inf"), float("-inf"))
+        name = type_name(value)
+        opened = _opened(_kept_part(value)) if depth < 3 else None
+        if opened is None:
+            return name
+        # Not the length: a list that grows by one each time round would never fold.
+        inside = (key + str(self._shape_of(item, depth + 1)) for key, item in islice(opened[1], _LOOKED_AT))
+        return name, tuple(dict.fromkeys(inside))
+
+
+def value_line(value: Any, *, stats: bool = False, width: int = WIDTH, device: str | None = None) -> str:
+    """One line for any value, live or read back.
+
+    `device` says where a tensor was, if that is known better than from the value: what is read back is on the cpu.
+    """
+    return Look(value, stats=stats, device=device).line(width)
+
+
+def change_line(
+    before: Any,
+    now: Any,
+    *,
+    stats: bool = False,
+    width: int = WIDTH,
+    devices: tuple[str | None, str | None] = (None, None),
+) -> str:
+    """What differs between two values of one name; without a value before (`clew.DELETED`), just the value.
+
+    `devices` are the devices of both where they are known better; an empty text: not known, and not compared.
+    """
+    return Look(now, stats=stats, device=devices[1]).since(before, width=width, device=devices[0])
+
+
+def _array_change(old: ArrayFacts, new: ArrayFacts) -> str:
+    parts = [f"{old.library} → {new.library}"] if old.library != new.library else []
+    parts += [f"shape {old.shape} → {new.shape}"] if old.shape != new.shape else []
+    parts += [f"{old.dtype} → {new.dtype}"] if old.dtype != new.dtype else []
+    if old.device != new.device and _UNKNOWN_DEVICE not in (old.device, new.device):
+        parts.append(f"{old.device} → {new.device}")
+    if not parts and old.item and new.item and old.item != new.item:
+        return f"{new.head} {old.item} → {new.item}"
+    return ", ".join(parts or [new.head, "values changed"]) + new.counts + new.statistics
+
+
+def _plain_change(before: Any, now: Any, look: Look, width: int) -> str:
+    if type(before) in _NUMBERS and type(now) in _NUMBERS:
+        return f"{brief(before, 24)} → {brief(now, 24)}"
+    old, new = short_head(before), short_head(now)
+    if type_name(before) == type_name(now) and new and old == new:  # the same outline, another content
+        said = ", values changed" if _opened(_kept_part(now)) is not None else ", text changed"
+        return look.line(width - len(said)) + said
+    if type_name(before) == type_name(now) and _opened(_kept_part(now)) is not None:
+        return f"{old} → {new}"
+    shown = _outline(before)
+    full = look.line(max(width - len(shown) - 3, 8))
+    if shown == full:  # of one type, and nothing more is known of either
+        return f"{full}, changed"
+    return f"{shown} → {full}"
+
+
+def _outline(value: Any) -> str:
+    """A few words for what was there before."""
+    facts = Look(value, room=0).facts
+    return facts.head if facts is not None else short_head(value) or brief(value, 24)
+
+
+def short_head(value: Any) -> str:
+    """`dict[10]`, `str[88]`, `Config`; nothing for what is short enough to be shown as it is."""
+    inner = _kept_part(value)
+    if type(inner) in _TEXTS:
+        length = _length(value, inner)
+        return f"{type(inner).__name__}[{length:,}]" if length > _SHORT else ""
+    if type(inner) is Object:
+        return printable(inner.type.rpartition(".")[2])
+    if _is_container(inner):
+        return f"{type(inner).__name__}[{_length(value, inner):,}]"
+    return ""
+
+
+def type_name(value: Any) -> str:
+    """The type as people write it, live or read back."""
+    if type(value) in (NotKept, Object):
+        return str(value.type)
+    kind = type(value)
+    module = type.__getattribute__(kind, "__module__")
+    name = type.__getattribute__(kind, "__qualname__")
+    return str(name) if module == "builtins" or type(module) is not str else f"{module}.{name}"
+
+
+def _length(value: Any, inner: Any) -> int:
+    """How long it was, also where only a part of it was kept."""
+    known = value.summary.length if type(value) is NotKept else None
+    return len(inner) if known is None else int(known)
+
+
+def _kept_part(value: Any) -> Any:
+    """What can be looked into: of a container of which a part was kept, that part."""
+    if type(value) is NotKept and value.part is not None and value.kept is Kept.PART:
+        return value.part
+    return value
+
+
+def _is_container(value: Any) -> bool:
+    kind = type(value)
+    if kind in (list, tuple, set, frozenset, dict):
+        return True
+    collections = vars(sys.modules.get("collections", sys))
+    return any(kind is collections.get(name) for name in ("OrderedDict", "defaultdict", "Counter", "deque"))
+
+
+def _opened(value: Any) -> tuple[tuple[str, str], Iterable[tuple[str, Any]]] | None:
+    """Brackets and items with their keys as text, of a container or a read-back object; None of anything else."""
+    if type(value) is Object:
+        return ("(", ")"), ((f"{printable(key)}=", item) for key, item in value.attributes.items())
+    if not _is_container(value):
+        return None
+    if not len(value):
+        return ("", ""), ()
+    if isinstance(value, dict):
+        return (" {", "}"), ((f"{_key(key)}: ", item) for key, item in value.items())
+    begin, end = "()" if type(value) is tuple else "{}" if type(value) in (set, frozenset) else "[]"
+    return (f" {begin}", end), (("", item) for item in value)
+
+
+def _beginning(text: Any, width: int, more: bool) -> str:
+    """`'first words…'`."""
+    shown = brief(text[:width], 4 * width)
+    return f"{shown[:-1]}…{shown[-1]}" if more else shown
+
+
+def _key(key: Any) -> str:
+    return shorten(printable(key), _INSIDE) if type(key) is str else brief(key, _INSIDE)
+
+
+# ---- arrays
+
+
+def _library(kind: type) -> str | None:
+    """numpy or torch, for the libraries' own types: a subclass may have code of the user's in it."""
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if numpy is not None and kind in (vars(numpy).get("ndarray"), vars(numpy).get("memmap")):
+        return "numpy"
+    if torch is not None:
+        inside = vars(vars(torch).get("nn", sys))
+        if kind in (vars(torch).get("Tensor"), inside.get("Parameter"), inside.get("Buffer")):
+            return "torch"
+    return None
+
+
+def _numpy_facts(value: Any) -> ArrayFacts:
+    item = brief(value.item(), _INSIDE) if not value.shape and not value.dtype.hasobject else ""
+    return ArrayFacts("numpy", shorten(printable(value.dtype), 40), tuple(map(int, value.shape)), item=item)
+
+
+def _torch_facts(value: Any) -> ArrayFacts:
+    torch: Any = sys.modules["torch"]
+    with torch._C.DisableTorchFunction():  # a mode of the user's would see even `value.shape`
+        layout = "" if value.layout is torch.strided else f" {str(value.layout).removeprefix('torch.')}"
+        dtype = str(value.dtype).removeprefix("torch.") + layout
+        return ArrayFacts("torch", dtype, tuple(value.shape), "cpu" if value.is_cpu else str(value.device))
+
+
+def _facts_of_summary(value: NotKept, stats: bool) -> ArrayFacts | None:
+    summary = value.summary
+    if summary.shape is None or summary.dtype is None:
+        return None
+    library, dtype = value.type.partition(".")[0], printable(summary.dtype)
+    device = printable(summary.device or "cpu")
+    facts = ArrayFacts(library, dtype, tuple(summary.shape), device, summary.nan, summary.inf)
+    return replace(facts, low=summary.min, high=summary.max, mean=summary.mean) if stats else facts
