@@ -15,15 +15,16 @@ from __future__ import annotations
 
 from collections import deque
 from contextvars import ContextVar
-from time import perf_counter, time_ns
-from typing import TYPE_CHECKING, Any
+from time import time_ns
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from clew.recorder.live import LiveCall
     from clew.recorder.recorder import Recorder
 
+NO_CALL: Final = -1
 ENTER, RETURN, RAISE, LIVE = range(4)
-clock = perf_counter
+clock = time_ns
 
 
 class Trace(list[Any]):
@@ -35,10 +36,10 @@ class Trace(list[Any]):
         "callers",
         "following",
         "inside",
-        "origin",
         "over",
         "plans",
         "recorder",
+        "root",
         "stack",
         "thread",
         "thread_name",
@@ -52,7 +53,7 @@ class Trace(list[Any]):
         self.at = 0  # the line the innermost function is at
         self.callers: str | None = None  # the frames around its first call
         self.inside: int | Trace | None = None  # the call, or the log whose first call, the calls here belong to
-        self.origin = time_ns() / 1e9 - clock()  # from the clock to seconds since 1970
+        self.root: int = NO_CALL  # its first call, once the log was taken that far
         self.over = False  # nothing more will be written into it
         self.stack: list[int] = []  # open calls, as far as the log was taken; see traces.py
         self.plans: list[int] = []  # theirs
@@ -62,7 +63,9 @@ class Trace(list[Any]):
     def tell_begin(self, call: LiveCall, args: tuple[Any, ...]) -> None: ...
     def tell_end(self, call: LiveCall, result: Any, error: BaseException | None) -> None: ...
 
+    # two logs are never the same, however little is in them
     __hash__ = object.__hash__  # type: ignore[assignment]
+    __eq__ = object.__eq__
 
 
 class Off(deque[Any]):

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clew.store.flush import EndColumns, StartColumns
-from clew.store.format import NO_ID
 
 from . import numbers
 from .numberlane import Block
 from .plan import Plan, plan_number
-from .trace import ENTER, LIVE, RETURN, Trace
+from .trace import ENTER, LIVE, NO_CALL, RETURN, Trace
 
 if TYPE_CHECKING:
     from clew.recorder.columns import Rows
@@ -55,18 +54,18 @@ class LeanRows:
         self.calls: list[int] = []
         self.parents: list[int] = []
         self.plans: list[int] = []
-        self.started: list[float] = []
+        self.started: list[int] = []
         self.lines: list[int] = []
         self.threads: list[tuple[int, int, str]] = []  # so many of the calls, in which thread
         self.callers: dict[int, str] = {}  # by call
         self.ended: list[int] = []
-        self.ends: list[float] = []
+        self.ends: list[int] = []
         self.errors: dict[int, str] = {}  # by place among the ended
         self.sites: list[int] = []
         self.values: list[Any] = []
         self.counts: list[int] = []  # values of a call, one after the other
         self.owners: list[int] = []
-        self.times: list[float] = []
+        self.times: list[int] = []
 
     def take(self, trace: Trace) -> None:
         """Empty a log. Another thread may be appending."""
@@ -136,12 +135,11 @@ class LeanRows:
         ended: list[int],
         first: int,
     ) -> None:
-        origin = trace.origin
         self.calls += range(first, first + len(enters))
         self.parents += parents
         codes = [items[at] for at in enters]
         self.plans += [code >> 2 for code in codes]
-        started = [items[at + 1] + origin for at in enters]
+        started = [items[at + 1] for at in enters]
         self.started += started
         self.lines += [items[at + 2] for at in enters]
         known = {code: plan_number(code >> 2) for code in set(codes)}
@@ -154,7 +152,7 @@ class LeanRows:
                 self.owners.append(call)
                 self.times.append(started[call - first])
         outputs = {code: plan_number(code >> 2).output_site for code in {items[at] for at in exits}}
-        left = [items[at + 1] + origin for at in exits]
+        left = [items[at + 1] for at in exits]
         self.sites += [outputs[items[at]] for at in exits]
         self.values += [items[at + 2] for at in exits]
         self.counts += [1] * len(exits)
@@ -168,7 +166,7 @@ class LeanRows:
         count = min(len(items), until)
         known: dict[int, _Known] = {}  # by plan
         while at < count:
-            code, time = items[at], items[at + 1] + trace.origin
+            code, time = items[at], items[at + 1]
             number, kind = code >> 2, code & 3
             plan = known.get(number) or known.setdefault(number, _Known(plan_number(number), trace))
             at += 3
@@ -183,15 +181,15 @@ class LeanRows:
                 self._leave(trace, plan, number, time, items[at - 1], kind == RETURN)
         return at
 
-    def _enter(self, trace: Trace, plan: _Known | None, number: int, time: float, line: int, given: list[Any]) -> None:
+    def _enter(self, trace: Trace, plan: _Known | None, number: int, time: int, line: int, given: list[Any]) -> None:
         parent = _nearest(trace)
         if plan is None:
             trace.stack.append(~parent)
             trace.plans.append(number * 4)
             return
         call = _lean.take()
-        if trace.callers is not None and not trace.stack:
-            self.callers[call], trace.callers = trace.callers, None
+        if not trace.stack:
+            self._first(trace, call)
         trace.stack.append(call)
         trace.plans.append(number * 4)
         self.calls.append(call)
@@ -202,7 +200,13 @@ class LeanRows:
         if given:
             self._row(call, time, plan.inputs, given)
 
-    def _leave(self, trace: Trace, plan: _Known, number: int, time: float, payload: Any, returned: bool) -> None:
+    def _first(self, trace: Trace, call: int) -> None:
+        if trace.root == NO_CALL:
+            trace.root = call
+        if trace.callers is not None:
+            self.callers[call], trace.callers = trace.callers, None
+
+    def _leave(self, trace: Trace, plan: _Known, number: int, time: int, payload: Any, returned: bool) -> None:
         call = trace.stack.pop()
         if trace.plans.pop() != number * 4:
             call = _found(trace, number)
@@ -215,7 +219,7 @@ class LeanRows:
         self.ended.append(call)
         self.ends.append(time)
 
-    def _row(self, call: int, time: float, sites: list[int], values: list[Any]) -> None:
+    def _row(self, call: int, time: int, sites: list[int], values: list[Any]) -> None:
         self.sites += sites
         self.values += values
         self.counts.append(len(values))
@@ -233,7 +237,8 @@ class LeanRows:
         if call.parent_id is None:
             call.parent_id = nearest
             call.dropped = not in_scope and not call.plan.always
-            if not trace.stack and trace.callers is not None:
+            if not trace.stack:
+                trace.root = call.id if trace.root == NO_CALL else trace.root
                 call.callers, trace.callers = trace.callers, None
         trace.stack.append(~nearest if call.dropped else call.id)
         trace.plans.append(number * 4)
@@ -248,7 +253,7 @@ class LeanRows:
             call=np.array(self.calls, np.int64),
             parent=np.array(self.parents, np.int64),
             function=self._functions(function_of),
-            time=nanoseconds(self.started),
+            time=_column(self.started),
             thread=np.repeat(np.array([thread for _, thread, _ in self.threads], np.int64), counts),
             thread_names=[(name, count) for count, _, name in self.threads if count],
             line=np.array(self.lines, np.int64),
@@ -267,12 +272,12 @@ class LeanRows:
         if not self.ended:
             return None
         errors = [self.errors.get(place) for place in range(len(self.ended))] if self.errors else None
-        return EndColumns(np.array(self.ended, np.int64), nanoseconds(self.ends), errors)
+        return EndColumns(np.array(self.ended, np.int64), _column(self.ends), errors)
 
     def add_to(self, rows: Rows) -> None:
         """The inputs and outputs, among the rows of the flush."""
         if self.values:
-            times = nanoseconds(self.times)
+            times = _column(self.times)
             spans = np.array(self.counts, np.int64), np.array(self.owners, np.int64), times, times
             rows.keep_many(self._block(), self.sites, self.values, spans)
 
@@ -284,8 +289,8 @@ class LeanRows:
         return None if columns is None else Block(sites, *columns)
 
 
-def nanoseconds(seconds: list[float]) -> Any:
-    return (np.array(seconds) * 1e9).astype(np.int64)
+def _column(times: list[int]) -> Any:
+    return np.array(times, np.int64)
 
 
 def _nearest(trace: Trace) -> int:
@@ -295,8 +300,8 @@ def _nearest(trace: Trace) -> int:
         return call if call > 0 else ~call
     inside = trace.inside
     if isinstance(inside, Trace):
-        return inside.stack[0] if inside.stack and inside.stack[0] > 0 else NO_ID
-    return NO_ID if inside is None else inside
+        return inside.root
+    return NO_CALL if inside is None else inside
 
 
 def _found(trace: Trace, number: int) -> int:

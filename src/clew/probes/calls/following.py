@@ -69,15 +69,19 @@ class Following:
 
     def prepare(self) -> None:
         """Rewrite the functions in scope; again when there are new modules, or new functions in a notebook."""
-        count = len(sys.modules)
-        main = _functions_of_main()
-        if count == self._modules and main <= self._main:
+        if self._is_ready():
             return
-        with _lock:
-            self._modules, self._main = count, main
+        with _lock:  # a second thread waits until all is ready
+            if self._is_ready():
+                return
+            count, main = len(sys.modules), _functions_of_main()
             for function in list(_all_functions()):
                 if id(function.__code__) not in self._tried:
                     self._follow_if_in_scope(function)
+            self._modules, self._main = count, main
+
+    def _is_ready(self) -> bool:
+        return len(sys.modules) == self._modules and _functions_of_main() <= self._main
 
     def _follow_if_in_scope(self, function: FunctionType) -> None:
         code = function.__code__

@@ -157,10 +157,13 @@ class _Followed:
 
     def step_in(self: Any, trace: Trace) -> None:
         """From here on what is called is called by this call."""
-        self.trace, self.line_before = trace, trace.at
+        self.trace, self.line_before, self.runs = trace, trace.at, True
         trace += [self.plan.number * 4 + LIVE, clock(), self]
 
     def step_out(self: Any) -> None:
+        if not self.runs:
+            return  # a generator that was thrown away where it paused
+        self.runs = False
         trace = self.trace
         trace += [self.plan.number * 4 + LIVE, clock(), None]
         trace.at = self.line_before
@@ -210,7 +213,7 @@ class _InTask:
             here.set(self.outer)
 
 
-_SLOTS = ("clock_site", "line_before", "opened", "trace")
+_SLOTS = ("clock_site", "line_before", "opened", "runs", "trace")
 
 
 class FollowedCall(_Followed, lines.WatchedHookedCall):

@@ -31,7 +31,7 @@ class Shown:
         self.result: Any = None
         self.error: str | None = None
         self.returned = False
-        self.started = self.duration = 0.0
+        self.started, self.duration = 0, 0.0
         self.hidden = False
         self.last: dict[str, Any] = {}  # by name: the value before, as far as it may be held
 
@@ -72,11 +72,11 @@ class TellingTrace(Trace):
     def tell_begin(self, call: LiveCall, args: tuple[Any, ...]) -> None:
         plan = call.plan
         shown = Shown(plan, self.current(), self.thread_name, list(zip(plan.parameters, args, strict=False)))
-        self._begin(shown, plan, call.started / 1e9, self.at)
+        self._begin(shown, plan, call.started, self.at)
 
     def tell_end(self, call: LiveCall, result: Any, error: BaseException | None) -> None:
         if self.shown:
-            self._end(call.ended / 1e9, result, call.error)
+            self._end(call.ended, result, call.error)
 
     def tell_message(self, text: str) -> None:
         self.following.printer.message(self.current(), text)
@@ -88,7 +88,7 @@ class TellingTrace(Trace):
             self.following.printer.change(shown, change.name, change.line, before, change.value)
             shown.last[change.name] = _outline(change.value)
 
-    def _begin(self, shown: Shown, plan: Plan, time: float, line: int) -> None:
+    def _begin(self, shown: Shown, plan: Plan, time: int, line: int) -> None:
         shown.started = time
         parent = shown.parent
         if parent is None:
@@ -103,11 +103,11 @@ class TellingTrace(Trace):
             self.following.printer.begin(shown)
         shown.inputs = []
 
-    def _end(self, time: float, result: Any, error: str | None) -> None:
+    def _end(self, time: int, result: Any, error: str | None) -> None:
         shown = self.shown.pop()
         if shown.hidden:
             return
-        shown.duration = time - shown.started
+        shown.duration = (time - shown.started) / 1e9
         shown.result, shown.error, shown.returned = result, error, error is None
         self.following.printer.end(shown)
         shown.result = None

@@ -1,0 +1,255 @@
+"""Tensor Tracker's face: `from clew.compat.ttracker import auto_diff, var_tracker, logger, h4logger, log2file`.
+
+    ┌── [data.py:57] function [Dataset.sample] called from fetch:283 (loader.py:283 <- train.py:80)
+    ├─ input [Var] index@0 value: 113
+    │   ┌── [data.py:12] function [decode] called from Dataset.sample:60 (data.py:60 <- loader.py:283 <- train.py:80)
+    │   ├─ input [Var] path@0 value: 'a.mp4'
+    │   │   ├─ [Tensor] video@14 → shape=(73, 640, 960, 3) | dtype=uint8
+    │   │   └─ output shape=(73, 640, 960, 3)
+    │   ├─ [Tensor] video@60 → shape=(73, 640, 960, 3) | dtype=uint8
+    │   └─ output shape=(73, 640, 960, 3)
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from datetime import datetime
+from functools import wraps
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from clew import trouble
+from clew.errors import OptionError
+from clew.probes.calls import Follower
+from clew.probes.calls.following import Following
+from clew.probes.calls.messages import put
+from clew.probes.calls.telling import Shown, TellingTrace
+from clew.recorder.trace import here
+from clew.records import DELETED, NotKept
+from clew.show.text import printable
+from clew.show.tree import chain, place
+from clew.show.values import Look, value_line
+
+_CALLERS = 3  # named of the chain, as Tensor Tracker does
+_NODES = 10_000  # calls whose arguments are remembered at once: some are never ended
+_COUNTED = frozenset([list, tuple, dict, set, frozenset, deque, OrderedDict, defaultdict, Counter])
+_LEVEL, _OPEN, _BRANCH, _LAST = "│   ", "┌── ", "├─ ", "└─ "
+
+#: Set while a line is on its way to the handlers: what a handler does is not told again.
+_writing: ContextVar[bool] = ContextVar("clew_ttracker_writing", default=False)
+
+
+# ---- where the lines go
+
+logger = logging.getLogger("ttracker")
+logger.setLevel(logging.INFO)
+logger.propagate = False  # the root's handlers have lines of their own, among which a tree would be lost
+
+
+class _Stderr(logging.Handler):
+    """Writes to stderr for as long as it is the only handler."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if logger.handlers == [self] and sys.stderr is not None:
+            try:
+                sys.stderr.write(self.format(record) + "\n")
+            except (OSError, ValueError):
+                pass  # closed, or a broken pipe: the recording goes on
+
+
+if not logger.handlers:  # the module may be loaded again
+    logger.addHandler(_Stderr())
+
+
+def h4logger(path: str | os.PathLike[str] | None = None) -> logging.FileHandler:
+    """A handler that writes the tree into a file, `./ttracker_logs/<date>_<time>.log` if none is named."""
+    file = Path(path) if path is not None else Path("ttracker_logs", f"{datetime.now():%Y%m%d_%H%M%S}.log")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handler = logging.FileHandler(file, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    return handler
+
+
+def log2file(text: object) -> None:
+    """Put a line of one's own into the log files, at its place in the tree; and into the run."""
+    line = _margin() + _BRANCH + printable(text)
+    _recorded(str(text))
+    _write(line, [handler for handler in logger.handlers if isinstance(handler, logging.FileHandler)])
+
+
+def _log_change(scope: str, name: str, value: Any, prefix: str = "", line: int = 0) -> None:
+    """Put a value into the tree by hand: `_log_change("Linear", "input", input, "", 0)` in a hook of torch's."""
+    several = type(value) in (tuple, list) and any(Look(item, room=0).facts is not None for item in value)
+    values = [(f"{name}[{index}]", item) for index, item in enumerate(value)] if several else [(name, value)]
+    for each, item in values:
+        text = f"[{printable(scope)}] {_named(each, line, item)}"
+        _recorded(text)
+        _write(f"{_margin()}{prefix}{_BRANCH}{text}")
+
+
+def _recorded(text: str) -> None:
+    """Put a line into the run, where the caller of the caller is; it is not told to the printer below."""
+    token = _writing.set(True)
+    try:
+        put((text,), sys._getframe(2))
+    finally:
+        _writing.reset(token)
+
+
+def _write(line: str, handlers: Iterable[logging.Handler] | None = None) -> None:
+    """To all handlers of the logger, or to these."""
+    token = _writing.set(True)
+    try:
+        if handlers is None:
+            logger.info("%s", line)
+        elif logger.isEnabledFor(logging.INFO):
+            record = logger.makeRecord(logger.name, logging.INFO, __file__, 0, "%s", (line,), None)
+            for handler in handlers:
+                handler.handle(record)
+    finally:
+        _writing.reset(token)
+
+
+def _margin() -> str:
+    """The marks before a line that is written now."""
+    trace = here.get(None)
+    call = trace.current() if isinstance(trace, TellingTrace) else None
+    return "" if call is None else _LEVEL * (call.depth + 1)
+
+
+# ---- what the lines say
+
+
+def _named(name: str, line: int, value: Any) -> str:
+    """`[Tensor] video@575 → shape=... | dtype=...`, `[Var] index@0 value: 113`."""
+    shape, rest = _array(value)
+    place = f"{printable(name)}@{line}"
+    return f"[Tensor] {place} → {shape}{rest}" if shape else f"[Var] {place} {_plain(value)}"
+
+
+def _array(value: Any) -> tuple[str, str]:
+    """Shape, and dtype and device, as the library itself writes them; empty if it is no array."""
+    facts = Look(value, room=0).facts
+    if facts is None:
+        return "", ""
+    torch = facts.library == "torch"
+    shape = f"torch.Size({list(facts.shape)})" if torch else str(facts.shape)
+    dtype = f"torch.{facts.dtype}" if torch else facts.dtype
+    return f"shape={shape}", f" | dtype={dtype}" + ("" if facts.device == "cpu" else f" | device={facts.device}")
+
+
+def _plain(value: Any) -> str:
+    if value is DELETED:
+        return "deleted"
+    length = value.summary.length if type(value) is NotKept else len(value) if type(value) in _COUNTED else None
+    return f"value: {value_line(value)}" if length is None else f"len(value): {length}"
+
+
+def _head(call: Any) -> str:
+    """`[data.py:12] function [decode] called from sample:60 (data.py:60 <- loader.py:283)`."""
+    text = f"[{place(call.file, call.line)}] function [{printable(call.function)}]"
+    callers = _callers(call)
+    if callers:
+        _, line, function = callers[0]
+        text += f" called from {printable(function)}:{line} ({chain(callers)})"
+    above = threading.main_thread().name if call.parent is None else call.parent.thread
+    return text if call.thread == above else f"{text} [{printable(call.thread)}]"
+
+
+def _callers(call: Any) -> list[Any]:
+    found: list[Any] = []
+    while call is not None and len(found) < _CALLERS:
+        found += call.callers
+        call = call.parent
+    return found[:_CALLERS]
+
+
+def _guarded(tell: Callable[..., None]) -> Callable[..., None]:
+    """Nothing is raised into the program, and a handler that is itself followed is not told of."""
+
+    @wraps(tell)
+    def guarded(self: _Printer, *given: Any) -> None:
+        if _writing.get():
+            return
+        try:
+            tell(self, *given)
+        except RecursionError:
+            pass  # the program is at its own limit, and will see the same error itself
+        except Exception as error:
+            trouble.report("ttracker", "a line of the tree failed; the recording goes on", cause=error, internal=True)
+
+    return guarded
+
+
+class _Printer:
+    """Tells what happens in Tensor Tracker's words."""
+
+    def __init__(self) -> None:
+        self._given: dict[int, dict[str, int]] = {}  # by call: which objects its arguments are
+
+    @_guarded
+    def begin(self, call: Shown) -> None:
+        if len(self._given) >= _NODES:
+            self._given.clear()
+        self._given[id(call)] = {name: id(value) for name, value in call.inputs}
+        margin = _LEVEL * call.depth
+        _write(margin + _OPEN + _head(call))
+        for name, value in call.inputs:
+            _write(f"{margin}{_BRANCH}input {_named(name, 0, value)}")
+
+    @_guarded
+    def change(self, call: Shown, name: str, line: int, before: Any, now: Any) -> None:
+        is_input = before is DELETED and self._given.get(id(call), {}).get(name) == id(now)
+        if not is_input:  # that was said
+            _write(_LEVEL * (call.depth + 1) + _BRANCH + _named(name, line, now))
+
+    @_guarded
+    def message(self, call: Shown | None, text: str) -> None:
+        _write(_LEVEL * (0 if call is None else call.depth + 1) + _BRANCH + printable(text))
+
+    @_guarded
+    def end(self, call: Shown) -> None:
+        self._given.pop(id(call), None)
+        said = f"raised {printable(call.error)}" if call.error is not None else f"output {_output(call.result)}"
+        _write(_LEVEL * (call.depth + 1) + _LAST + said)
+
+
+def _output(value: Any) -> str:
+    return _array(value)[0] or _plain(value)
+
+
+# ---- what is put above functions
+
+
+class _Tracker(Follower):
+    """All locals of the function itself, the named variables in everything it calls, in Tensor Tracker's words."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        super().__init__(names, None, None, None, False, None, False, None)
+        self._following = Following(names, printer=_Printer())
+
+    def _root(self, function: FunctionType) -> None:
+        Following(("*", *self._names)).follow(function)
+        super()._root(function)
+
+
+def auto_diff(function: Any) -> Any:
+    """Log what goes into and comes out of a function and those it calls, and how its own variables change."""
+    return _Tracker(())(function)
+
+
+def var_tracker(*names: str) -> Any:
+    """The same, and the changes of the named variables wherever in the functions it calls they occur."""
+    if not names or not all(isinstance(name, str) for name in names):
+        raise OptionError("bad-option", "var_tracker() needs names.", "Name variables: @var_tracker('video').")
+    return _Tracker(names)
+
+
+__all__ = ["_log_change", "auto_diff", "h4logger", "log2file", "logger", "var_tracker"]
