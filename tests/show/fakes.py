@@ -22,6 +22,7 @@ class FakeCall:
     args: dict[str, Any] = field(default_factory=dict)
     result: Any = None
     error: str | None = None
+    has_result: bool = False
     duration: float | None = 0.001
     file: str = "/home/me/mod.py"
     line: int = 1

@@ -18,7 +18,7 @@ from typing import Any
 
 from clew import env, recording
 from clew.errors import OptionError
-from clew.probes.lines.program import Program, forget_names, parse_request
+from clew.probes.lines.program import Program, forget_names, parse_request, split
 
 
 def add(verbs: Any) -> None:
@@ -35,6 +35,18 @@ def add(verbs: Any) -> None:
         metavar='"FUNCTION: EXPR, EXPR"',
         help="what to watch, in which functions (name, qualified name or pattern; * for any that has it)",
     )
+    verb.add_argument(
+        "--follow",
+        action="append",
+        default=[],
+        metavar='"MODULE:FUNCTION"',
+        help="follow the calls inside this function (name, qualified name or pattern)",
+    )
+    verb.add_argument("--names", default="", metavar="NAME, NAME", help="with --follow: variables to look for")
+    verb.add_argument("--depth", type=int, metavar="N", help="with --follow: so many levels of calls beneath it")
+    verb.add_argument("--only", action="append", metavar="PATTERN", help="with --follow: modules, files or functions")
+    verb.add_argument("--skip", action="append", metavar="PATTERN", help="with --follow: what to leave out")
+    verb.add_argument("--no-show", action="store_true", help="with --follow: record without printing the tree")
     verb.add_argument("--step", metavar="EXPR", help="the expression that says which step it is")
     verb.add_argument("--every", type=int, default=1, metavar="N", help="record every n-th change of a name")
     verb.add_argument("--when", metavar="EXPR", help="record changes only while this holds")
@@ -52,11 +64,11 @@ def main(args: argparse.Namespace) -> int:
     words: list[str] = list(args.program)
     if not words:
         raise OptionError("nothing-to-run", "clew run: no script was given.", "Write: clew run script.py")
-    target, rest = words[0], _take_watches(words[1:], args.watch)
+    target, rest = words[0], _take_requests(words[1:], {"--watch": args.watch, "--follow": args.follow})
     sys.argv[:] = [target, *rest]
     options = {"step": args.step, "every": args.every, "when": args.when, "show": args.show}
     requests = [parse_request(text, **options) for text in args.watch]
-    program = Program(requests if env.enabled() else [])
+    program = Program(requests, _follows(args)) if env.enabled() else Program([])
     run = recording.start(
         args.name or _name(target, args.module),
         tags=_tags(args.tag),
@@ -72,17 +84,29 @@ def main(args: argparse.Namespace) -> int:
     return _module(target, rest, program) if args.module else _script(target, rest, program)
 
 
-def _take_watches(words: list[str], watches: list[str]) -> list[str]:
-    """`--watch "f: x"` after the script is ours, up to `--`; everything else is the script's."""
+def _follows(args: argparse.Namespace) -> Any:
+    if not args.follow:
+        return None
+    from clew.probes.calls import following
+    from clew.probes.calls.program import Follows
+
+    names = tuple(split(args.names)) if args.names.strip() else ()
+    how = following(names, depth=args.depth, only=args.only, skip=args.skip, show=not args.no_show, keep=args.keep)
+    return Follows(args.follow, how)
+
+
+def _take_requests(words: list[str], ours: dict[str, list[str]]) -> list[str]:
+    """`--watch "f: x"` and `--follow "m:f"` after the script are ours, up to `--`; everything else is the script's."""
     rest: list[str] = []
     while words:
         word = words.pop(0)
         if word == "--":
             return [*rest, *words]
-        if word == "--watch" and words and ":" in words[0]:
-            watches.append(words.pop(0))
-        elif word.startswith("--watch=") and ":" in word:
-            watches.append(word.partition("=")[2])
+        option, equals, value = word.partition("=")
+        if word in ours and words and ":" in words[0]:
+            ours[word].append(words.pop(0))
+        elif equals and option in ours and ":" in value:
+            ours[option].append(value)
         else:
             rest.append(word)
     return rest

@@ -1,13 +1,13 @@
 """Tensor Tracker's face: `from clew.compat.ttracker import auto_diff, var_tracker, logger, h4logger, log2file`.
 
-    ┌── [data.py:57] function [Dataset.sample] called from fetch:283 (loader.py:283 <- train.py:80)
-    ├─ input [Var] index@0 value: 113
-    │   ┌── [data.py:12] function [decode] called from Dataset.sample:60 (data.py:60 <- loader.py:283 <- train.py:80)
-    │   ├─ input [Var] path@0 value: 'a.mp4'
-    │   │   ├─ [Tensor] video@14 → shape=(73, 640, 960, 3) | dtype=uint8
-    │   │   └─ output shape=(73, 640, 960, 3)
-    │   ├─ [Tensor] video@60 → shape=(73, 640, 960, 3) | dtype=uint8
-    │   └─ output shape=(73, 640, 960, 3)
+┌── [data.py:57] function [Dataset.sample] called from fetch:283 (loader.py:283 <- train.py:80)
+├─ input [Var] index@0 value: 113
+│   ┌── [data.py:12] function [decode] called from sample:60 (data.py:60 <- loader.py:283 <- train.py:80)
+│   ├─ input [Var] path@0 value: 'a.mp4'
+│   │   ├─ [Tensor] video@14 → shape=(73, 640, 960, 3) | dtype=uint8
+│   │   └─ output shape=(73, 640, 960, 3)
+│   ├─ [Tensor] video@60 → shape=(73, 640, 960, 3) | dtype=uint8
+│   └─ output shape=(73, 640, 960, 3)
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any
 
 from clew import trouble
 from clew.errors import OptionError
-from clew.probes.calls import Follower
+from clew.probes.calls import Follower, following
 from clew.probes.calls.following import Following
 from clew.probes.calls.messages import put
 from clew.probes.calls.telling import Shown, TellingTrace
@@ -130,8 +130,8 @@ def _margin() -> str:
 def _named(name: str, line: int, value: Any) -> str:
     """`[Tensor] video@575 → shape=... | dtype=...`, `[Var] index@0 value: 113`."""
     shape, rest = _array(value)
-    place = f"{printable(name)}@{line}"
-    return f"[Tensor] {place} → {shape}{rest}" if shape else f"[Var] {place} {_plain(value)}"
+    where = f"{printable(name)}@{line}"
+    return f"[Tensor] {where} → {shape}{rest}" if shape else f"[Var] {where} {_plain(value)}"
 
 
 def _array(value: Any) -> tuple[str, str]:
@@ -158,7 +158,7 @@ def _head(call: Any) -> str:
     callers = _callers(call)
     if callers:
         _, line, function = callers[0]
-        text += f" called from {printable(function)}:{line} ({chain(callers)})"
+        text += f" called from {printable(function.rpartition('.')[2])}:{line} ({chain(callers)})"
     above = threading.main_thread().name if call.parent is None else call.parent.thread
     return text if call.thread == above else f"{text} [{printable(call.thread)}]"
 
@@ -201,8 +201,9 @@ class _Printer:
         self._given[id(call)] = {name: id(value) for name, value in call.inputs}
         margin = _LEVEL * call.depth
         _write(margin + _OPEN + _head(call))
-        for name, value in call.inputs:
-            _write(f"{margin}{_BRANCH}input {_named(name, 0, value)}")
+        for index, (name, value) in enumerate(call.inputs):
+            if index or name not in ("self", "cls"):
+                _write(f"{margin}{_BRANCH}input {_named(name, 0, value)}")
 
     @_guarded
     def change(self, call: Shown, name: str, line: int, before: Any, now: Any) -> None:
@@ -232,8 +233,7 @@ class _Tracker(Follower):
     """All locals of the function itself, the named variables in everything it calls, in Tensor Tracker's words."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
-        super().__init__(names, None, None, None, False, None, False, None)
-        self._following = Following(names, printer=_Printer())
+        super().__init__(names, following(names, printer=_Printer()))
 
     def _root(self, function: FunctionType) -> None:
         Following(("*", *self._names)).follow(function)

@@ -113,6 +113,11 @@ class Call:
         return None if end is None else self._value(int(self._calls.finished.result[end]))
 
     @property
+    def has_result(self) -> bool:
+        """Whether its result was recorded, None included."""
+        return bool(len(self._rows_that_are(OUTPUT))) and self.function != LOG
+
+    @property
     def returned(self) -> bool:
         """Whether it ended, and without an exception."""
         return self._end() is not None and self.error is None

@@ -38,7 +38,8 @@ def _never_called(alive: list[Plan], called: set[Plan]) -> list[Note]:
         if plan.group:
             groups_called.add(plan.group)  # said once for all its methods
         what = plan.group or f"{plan.name}()"
-        notes.append(Note("never-called", what, f"{what} at {plan.file}:{plan.line} was watched and never called."))
+        how = "watched" if plan.always else "followed"
+        notes.append(Note("never-called", what, f"{what} at {plan.file}:{plan.line} was {how} and never called."))
     return notes
 
 

@@ -70,6 +70,12 @@ class Branches(Protocol):
         """Whether it is told in full; else only what it called is shown."""
 
 
+def _is_argument(event: Any, call: Any, inputs: dict[str, Any]) -> bool:
+    """Whether a change is only the argument, which is shown already."""
+    name = getattr(event, "name", None)
+    return name is not None and name in inputs and event.line == call.line
+
+
 class OneCall:
     """A single call as a tree, with everything in it."""
 
@@ -214,10 +220,11 @@ class _Drawing:
         if told:
             for name, value in inputs.items():
                 yield input_line(name, value_line(value))
-        yield from self.items_of(self._tree.events(call), depth + 1, inputs)
+        events = [event for event in self._tree.events(call) if not _is_argument(event, call, inputs)]
+        yield from self.items_of(events, depth + 1, inputs)
         if call.error is not None:
             yield raised_line(call.error)
-        elif told and call.result is not None:
+        elif told and (call.result is not None or call.has_result):
             yield result_line(value_line(call.result))
 
     def items_of(self, events: Sequence[Any], depth: int, inputs: dict[str, Any]) -> Iterator[Any]:

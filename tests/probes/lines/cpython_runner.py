@@ -2,6 +2,7 @@
 
     python cpython_runner.py OUT.json test.test_heapq heapq          # plainly
     python cpython_runner.py OUT.json --watch test.test_heapq heapq  # with "*" on all of test.test_heapq and heapq
+    python cpython_runner.py OUT.json --follow test.test_heapq       # with the calls of all its functions followed
     python cpython_runner.py OUT.json --without test.test_heapq.TestHeapC ... test.test_heapq   # these tests left out
 
 Functions that the code makes while it runs are watched too: their code objects are constants of the code around them,
@@ -138,6 +139,21 @@ class Watching:
         return self._with_inner(new, module)
 
 
+class Following(Watching):
+    """Follows the calls of functions, and of those they will make."""
+
+    def module(self, module: ModuleType) -> None:
+        import clew
+        from clew.errors import TargetError
+
+        for function in functions_in(module):
+            try:
+                clew.follow(show=False)(function)
+                self.functions += 1
+            except TargetError as error:
+                self.unknown.append(f"{module.__name__}:{function.__qualname__}: {error}")
+
+
 def _is_of_a_type(code: CodeType, module: ModuleType) -> bool:
     """Whether this is no function but the value of `type X = ...` or the bound of a type parameter (3.12)."""
     kinds = tuple(getattr(ast, kind) for kind in ("TypeAlias", "TypeVar") if hasattr(ast, kind))
@@ -158,6 +174,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path)
     parser.add_argument("--watch", action="store_true")
+    parser.add_argument("--follow", action="store_true")
     parser.add_argument("--without", action="append", default=[])
     parser.add_argument("modules", nargs="+")
     args = parser.parse_args(arguments)
@@ -174,8 +191,8 @@ def main(arguments: list[str]) -> int:
         if not any(test.id() == left_out or test.id().startswith(f"{left_out}.") for left_out in args.without)
     )
     watching = None
-    if args.watch:
-        watching = Watching()
+    if args.watch or args.follow:
+        watching = Watching() if args.watch else Following()
         for module in modules:
             watching.module(module)
     outcomes = Outcomes()

@@ -52,27 +52,42 @@ def follow(
     stats   show minimum, maximum and mean of arrays, too
     keep    how much of arguments and results to keep: by default small ones; "full" for `call.rerun()` on large ones
     """
-    if len(names) == 1 and not isinstance(names[0], str):
-        return Follower((), depth, only, skip, show, file, stats, keep)(names[0])
-    return Follower(names, depth, only, skip, show, file, stats, keep)
+    target = names[0] if len(names) == 1 and not isinstance(names[0], str) else None
+    if target is not None:
+        names = ()
+    how = following(names, depth=depth, only=only, skip=skip, show=show, file=file, stats=stats, keep=keep)
+    return Follower(names, how) if target is None else Follower(names, how)(target)
+
+
+def following(
+    names: tuple[Any, ...],
+    *,
+    depth: Any = None,
+    only: Any = None,
+    skip: Any = None,
+    show: Any = True,
+    file: Any = None,
+    stats: Any = False,
+    keep: Any = None,
+    printer: Any = None,
+) -> Following:
+    """How to follow, checked. `printer` is told what happens instead of one made for `show` and `file`."""
+    _check(names, depth)
+    return Following(
+        names,
+        depth=depth,
+        scope=Scope(only, skip),
+        printer=printer or (_printer(show, file, stats) if env.enabled() else None),
+        keep=LIGHT if keep is None else parse_keep(keep),
+    )
 
 
 class Follower:
     """What `clew.follow(...)` asks for: a decorator, and a context manager."""
 
-    def __init__(
-        self, names: tuple[Any, ...], depth: Any, only: Any, skip: Any, show: Any, file: Any, stats: Any, keep: Any
-    ) -> None:
-        _check(names, depth)
+    def __init__(self, names: tuple[Any, ...], how: Following) -> None:
         self._names = names
-        self._file = file
-        self._following = Following(
-            names,
-            depth=depth,
-            scope=Scope(only, skip),
-            printer=_printer(show, file, stats) if env.enabled() else None,
-            keep=LIGHT if keep is None else parse_keep(keep),
-        )
+        self._following = how
         self._blocks: list[tuple[Trace | None, Trace, Any]] = []
 
     def __call__(self, target: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+import weakref
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,7 @@ class Following:
         self.names: Options | None = options(names, on_change=_tell) if names else None
         self._modules = 0  # how many there were when functions were last looked for
         self._main: set[int] = set()
-        self._tried: set[int] = set()
+        self._refused: weakref.WeakSet[FunctionType] = weakref.WeakSet()
 
     # ---- hot
 
@@ -57,7 +58,7 @@ class Following:
         """Whether calls under this plan are in scope; asked once a plan."""
         if plan in self._others:
             return False
-        taken = plan.root is self or self.scope.includes(plan.module, plan.file, plan.name)
+        taken = plan.root is not None or self.scope.includes(plan.module, plan.file, plan.name)
         (self.plans if taken else self._others).add(plan)
         return taken
 
@@ -76,8 +77,7 @@ class Following:
                 return
             count, main = len(sys.modules), _functions_of_main()
             for function in list(_all_functions()):
-                if id(function.__code__) not in self._tried:
-                    self._follow_if_in_scope(function)
+                self._follow_if_in_scope(function)
             self._modules, self._main = count, main
 
     def _is_ready(self) -> bool:
@@ -86,10 +86,12 @@ class Following:
     def _follow_if_in_scope(self, function: FunctionType) -> None:
         code = function.__code__
         module = function.__module__ or ""
-        if not engine.is_function(code) or not self.scope.includes(module, code.co_filename, code.co_qualname):
+        if not engine.is_function(code) or engine.is_ours(function) or function in self._refused:
             return
-        self.follow(function)
-        self._tried.add(id(function.__code__))
+        if not self.scope.includes(module, code.co_filename, code.co_qualname):
+            return
+        if self.follow(function):
+            self._refused.add(function)
 
     def follow(self, function: FunctionType, *, root: bool = False) -> str:
         """Rewrite one function; "" or why that cannot be."""
@@ -98,7 +100,8 @@ class Following:
         of = self if root else before.root if before is not None else None
         if before is not None and before.names is names and before.root is of:
             return ""
-        reason = engine.follow(function, engine.Follow(lean.make, runtime.entrance, names, of))
+        with runtime.Busy():
+            reason = engine.follow(function, engine.Follow(lean.make, runtime.entrance, names, of))
         if reason:
             what = f"its calls are not followed: {reason}."
             recording.note_later(Note("fallback", function.__qualname__, what))

@@ -36,6 +36,7 @@ from clew.recorder.plan import Plan
 from clew.values import SCALARS
 
 from . import runtime
+from .reraise import put_back
 
 LOG, OWN, LINE, RESULT = ".clew_log", ".clew_own", ".clew_line", ".clew_result"
 
@@ -54,13 +55,14 @@ def make(
     plan.always, plan.root = False, follow.root
     assert isinstance(node, ast.FunctionDef)
     _rewrite(node, parameters, plan.number * 4)
+    objects = _objects(plan)
     try:
-        code = assemble(Rewritten(node, [line], [False]), original, found.context, plan, _objects(plan))
+        code = assemble(Rewritten(node, [line], [False]), original, found.context, plan, objects)
     except (SyntaxError, RecursionError) as error:
         return source.Unknown(f"with what is needed in it, it does not compile ({error})")
     if code.co_freevars != original.co_freevars:
         return source.Unknown("with what is needed in it, it needs other cells")
-    return inner_followed(code, module, follow), plan
+    return inner_followed(put_back(code, objects["raised"]), module, follow), plan
 
 
 def _objects(plan: Plan) -> dict[str, Any]:
@@ -82,18 +84,29 @@ def _rewrite(node: ast.FunctionDef, parameters: tuple[str, ...], code: int) -> N
     body = without_our_names(node.body)
     declared, body = hoist_declarations(body)
     doc = [body.pop(0)] if is_docstring(body) else []
+    first = body[0] if body else node
     body = _Body(code + trace.RETURN).block(copy.deepcopy(body))
     ending = [] if body and isinstance(body[-1], ast.Return | ast.Raise) else _leave(code + trace.RETURN, t.none())
     handler = ast.ExceptHandler(t.call(t.marked("raised"), *map(t.load, (LOG, LINE, OWN))), None, [ast.Pass()])
     guarded = ast.Try([*body, *map(_nowhere, ending)] or [ast.Pass()], [_nowhere(handler)], [], [])
-    node.body = [*doc, *declared, *map(_nowhere, _enter(parameters, code + trace.ENTER)), t.on_no_line(guarded)]
+    way_in = [_placed(each, first) for each in _enter(parameters, code + trace.ENTER)]
+    node.body = [*doc, *declared, *way_in, t.on_no_line(guarded)]
 
 
 def _nowhere(node: Any) -> Any:
-    """Nothing of ours is on a line: a debugger does not stop there, coverage does not count it."""
+    """On no line: a debugger does not stop there."""
     for inner in ast.walk(node):
         if isinstance(inner, ast.stmt | ast.expr | ast.excepthandler) and not hasattr(inner, "lineno"):
             t.on_no_line(inner)
+    return node
+
+
+def _placed(node: Any, at: ast.stmt) -> Any:
+    """Where a statement of the user's begins: a debugger that stops there stops once."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.stmt | ast.expr) and not hasattr(inner, "lineno"):
+            inner.lineno = inner.end_lineno = at.lineno
+            inner.col_offset = inner.end_col_offset = at.col_offset
     return node
 
 
@@ -142,7 +155,7 @@ class _Body(ast.NodeTransformer):
         for statement in statements:
             if effects.calls_something(statement):
                 at = ast.Attribute(t.load(LOG), "at", ast.Store())
-                new.append(_nowhere(ast.Assign([at], t.constant(statement.lineno))))
+                new.append(_placed(ast.Assign([at], t.constant(statement.lineno)), statement))
             changed = self.visit(statement)
             new += changed if isinstance(changed, list) else [changed]
         return new
@@ -164,7 +177,7 @@ class _Body(ast.NodeTransformer):
             _is_scalar(RESULT), t.load(RESULT), t.call(t.marked("look_one"), t.load(LOG), t.load(RESULT))
         )
         back = ast.copy_location(ast.Return(ast.copy_location(t.load(RESULT), node)), node)
-        return [keep, *map(_nowhere, _leave(self._code, scalar)), back]
+        return [keep, *(_placed(each, node) for each in _leave(self._code, scalar)), back]
 
     def _leave_alone(self, node: ast.AST) -> ast.AST:
         return node

@@ -7,8 +7,9 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from clew import recording
+from clew.recorder.endings import describe
 from clew.recorder.plan import Plan, Watched
-from clew.recorder.trace import ENTER, OFF, RETURN, clock, here
+from clew.recorder.trace import ENTER, OFF, RAISE, RETURN, clock, here
 from clew.values import SCALARS
 
 from . import runtime
@@ -45,13 +46,13 @@ class _Layer:
         self._name = f"{path or '(model)'}: {kind.__name__}"
         self._home = (kind.__module__, code.co_filename if code else "?", code.co_firstlineno if code else 0)
         self._plans: dict[tuple[str, ...], Plan] = {}
-        self._opened: list[bool] = []
+        self._open: list[tuple[bool, BaseException | None]] = []  # whether it opened the log; what was being handled
 
     def before(self, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not recording.is_on():
             return
         trace: Any = here.get(None)
-        self._opened.append(trace is None)
+        self._open.append((trace is None, sys.exc_info()[1]))
         if trace is None:
             trace = runtime.open_trace(self._following, sys._getframe(1))
         plan = self._plan(len(args), tuple(kwargs))
@@ -60,12 +61,17 @@ class _Layer:
 
     def after(self, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         trace: Any = here.get(None)
-        if trace is None or trace is OFF or not self._opened:
+        if trace is None or trace is OFF or not self._open:
             return
-        plan = self._plan(len(args), tuple(kwargs))
-        result = output if type(output) in SCALARS else runtime.looked_at_one(trace, output)
-        trace += (plan.number * 4 + RETURN, clock(), result)
-        if self._opened.pop():
+        opened, handled = self._open.pop()
+        error = sys.exc_info()[1]  # torch calls this while it handles an exception of the layer
+        code = self._plan(len(args), tuple(kwargs)).number * 4
+        if error is not None and error is not handled:
+            trace += (code + RAISE, clock(), describe(error))
+        else:
+            result = output if type(output) in SCALARS else runtime.looked_at_one(trace, output)
+            trace += (code + RETURN, clock(), result)
+        if opened:
             runtime.end(trace)
 
     def _plan(self, count: int, names: tuple[str, ...]) -> Plan:

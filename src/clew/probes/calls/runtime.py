@@ -30,14 +30,36 @@ if TYPE_CHECKING:
 _get_ident = threading.get_ident
 _PAUSES = CO_GENERATOR | CO_ASYNC_GENERATOR | CO_COROUTINE
 _FRAMES = 16  # told of what is around a root
+_COMMANDS = f"{env.PACKAGE}commands/"
+_busy: list[int] = []  # threads in which clew itself is at work
 _roots: list[Trace] = []  # logs that are open, for threads that begin meanwhile
+
+
+class Busy:
+    """While clew itself is at work in a thread: what it calls there is not followed."""
+
+    __slots__ = ("_outer",)
+
+    def __enter__(self) -> None:
+        self._outer = here.get(None)
+        if self._outer is not None:
+            here.set(None)
+        _busy.append(_get_ident())
+
+    def __exit__(self, *error: object) -> None:
+        _busy.remove(_get_ident())
+        if self._outer is not None:
+            here.set(self._outer)
 
 
 def begin(plan: Plan) -> Any:
     """The log for a call outside any followed call: a new one if it is to be followed itself, else one to nowhere."""
+    if _get_ident() in _busy:
+        return OFF
     following: Following | None = plan.root
     if following is not None:
-        following.prepare()
+        with Busy():
+            following.prepare()
         return open_trace(following, sys._getframe(1).f_back)
     # a thread that began inside a followed call: its calls belong to that one
     if _roots and _roots[-1].thread != _get_ident() and _roots[-1].following.takes(plan):
@@ -48,7 +70,8 @@ def begin(plan: Plan) -> Any:
 def open_trace(following: Following, frame: FrameType | None, inside: Trace | None = None) -> Trace:
     """A log for this thread or task, from here on."""
     thread = threading.current_thread()
-    recorder = recording.recorder()
+    with Busy():
+        recorder = recording.recorder()
     trace = following.new_trace(recorder, _get_ident(), thread.name)
     around = place_of(_get_ident()).call
     if inside is not None:
@@ -77,11 +100,15 @@ def looked_at(trace: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
     if trace is OFF:
         return values
     keep, recorder = trace.following.keep, trace.recorder
-    return tuple([value if type(value) in SCALARS else written(value, keep, recorder) for value in values])
+    with Busy():
+        return tuple([value if type(value) in SCALARS else written(value, keep, recorder) for value in values])
 
 
 def looked_at_one(trace: Any, value: Any) -> Any:
-    return None if trace is OFF else written(value, trace.following.keep, trace.recorder)
+    if trace is OFF:
+        return None
+    with Busy():
+        return written(value, trace.following.keep, trace.recorder)
 
 
 def written(value: Any, keep: Keep, recorder: Any) -> Any:
@@ -112,6 +139,8 @@ def _callers(frame: FrameType | None) -> str:
     found: list[tuple[str, int, str]] = []
     while frame is not None and len(found) < _FRAMES:
         code = frame.f_code
+        if code.co_filename.startswith(_COMMANDS):
+            break  # the program begins here: what is around it is `clew run`
         if not code.co_filename.startswith(env.PACKAGE):
             found.append((code.co_filename, frame.f_lineno or 0, code.co_qualname))
         frame = frame.f_back

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from clew.recorder.plan import Plan, plan_number
-from clew.recorder.trace import ENTER, LIVE, RAISE, Trace
+from clew.recorder.trace import ENTER, LIVE, RAISE, Trace, clock
 from clew.records import DELETED, Kept, NotKept, Value
 from clew.values import LIGHT, SCALARS, capture, decode
 
@@ -19,10 +19,11 @@ class Shown:
     """A call as a printer sees it. A printer turns values into text at once, and does not keep them."""
 
     __slots__ = ("callers", "depth", "duration", "error", "file", "function", "hidden", "inputs", "last", "line",
-                 "parent", "result", "returned", "started", "thread")  # fmt: skip
+                 "names", "parent", "result", "returned", "started", "thread")  # fmt: skip
 
     def __init__(self, plan: Plan, parent: Shown | None, thread: str, inputs: list[tuple[str, Any]]) -> None:
         self.function, self.file, self.line = plan.name, plan.file, plan.line
+        self.names = plan.parameters
         self.callers: list[Any] = []
         self.inputs = inputs
         self.parent = parent
@@ -47,8 +48,12 @@ class TellingTrace(Trace):
         self.base: Shown | None = None  # what the calls here belong to
 
     def __iadd__(self, event: Any) -> TellingTrace:  # type: ignore[misc]
-        self.extend(event)
         self._tell(event)
+        if event[0] & 3 == ENTER:  # the time that printing took is not the call's
+            now = clock()
+            self.shown[-1].started = now
+            event = (event[0], now, *event[2:])
+        self.extend(event)
         return self
 
     def _tell(self, event: Any) -> None:
@@ -83,10 +88,12 @@ class TellingTrace(Trace):
 
     def tell_change(self, change: Change) -> None:
         shown = self.current()
-        if shown is not None and not shown.hidden:
+        if shown is None or shown.hidden:
+            return
+        if change.line != shown.line or change.name not in shown.names:  # an argument is shown already
             before = shown.last.get(change.name, DELETED)
             self.following.printer.change(shown, change.name, change.line, before, change.value)
-            shown.last[change.name] = _outline(change.value)
+        shown.last[change.name] = _outline(change.value)
 
     def _begin(self, shown: Shown, plan: Plan, time: int, line: int) -> None:
         shown.started = time

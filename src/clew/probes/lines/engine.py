@@ -94,6 +94,8 @@ def follow(function: FunctionType, wanted: Follow | None) -> str:
             known.follow = before
             return made.reason
         _put_in(function, known, *made)
+        if wanted is not None and wanted.root is not None:
+            made[1].owners.add(function)
         _known[function] = known
         return ""
 
@@ -116,6 +118,13 @@ def uninstrument(function: FunctionType, options: Options) -> None:
             made[1].owners.add(function)
 
 
+def is_ours(function: FunctionType) -> bool:
+    """Whether a function was made with code that is rewritten already (inside a followed one, or by `clew run`)."""
+    if function in _known:
+        return False
+    return any(name.startswith(".clew_") for name in function.__code__.co_varnames)
+
+
 def followed(function: FunctionType) -> Follow | None:
     """How a function is followed, if it is."""
     known = _known.get(function)
@@ -123,6 +132,9 @@ def followed(function: FunctionType) -> Follow | None:
 
 
 def _put_in(function: FunctionType, known: Instrumented, code: CodeType, plan: Plan) -> None:
+    if known.plan is not None:
+        known.plan.owners.discard(function)  # it does not answer for this function any more
+        plan.called = plan.called or known.plan.called
     known.code, known.plan = code, plan
     compilers.exempt(code, function)
     if recording.is_on():

@@ -20,7 +20,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 from clew import recording
 from clew.errors import nearest
@@ -46,13 +46,26 @@ class Request:
     text: str
 
     def matches(self, module: str, qualname: str) -> bool:
-        plain = qualname.replace(".<locals>", "")
-        names = {qualname, plain, plain.rpartition(".")[2], f"{module}.{plain}", f"{module}:{plain}"}
+        names = names_of(module, qualname)
         return any(name == self.pattern or fnmatchcase(name, self.pattern) for name in names)
 
     def names_module(self, module: str) -> bool:
         """Whether the pattern asks for this very module, standard library or not."""
         return self.pattern.startswith((f"{module}.", f"{module}:"))
+
+
+def names_of(module: str, qualname: str) -> set[str]:
+    """What a function may be called by."""
+    plain = qualname.replace(".<locals>", "")
+    return {qualname, plain, plain.rpartition(".")[2], f"{module}.{plain}", f"{module}:{plain}"}
+
+
+class Follows(Protocol):
+    """What is known of functions to follow; see probes/calls/program.py."""
+
+    def of(self, module: str, qualname: str) -> engine.Follow | None: ...
+    def names_module(self, module: str) -> bool: ...
+    def ledger(self) -> list[Note]: ...
 
 
 def parse_request(text: str, **more: Any) -> Request:
@@ -86,8 +99,9 @@ def _complete(text: str) -> bool:
 class Program:
     """Everything one `clew run` instruments, and what of its requests found nothing."""
 
-    def __init__(self, requests: Sequence[Request]) -> None:
+    def __init__(self, requests: Sequence[Request], follows: Follows | None = None) -> None:
         self.requests = list(requests)
+        self._follows = follows
         self._matched: set[Request] = set()
         self._known: set[str] = set()
         self._outside = _library_folders()
@@ -99,6 +113,8 @@ class Program:
     def concerns(self, module: str, filename: str) -> bool:
         """User code, or a library module that a request names."""
         if any(request.names_module(module) for request in self.requests):
+            return True
+        if self._follows is not None and self._follows.names_module(module):
             return True
         path = os.path.realpath(filename)
         return not path.startswith(self._outside) and f"{os.sep}site-packages{os.sep}" not in path
@@ -114,24 +130,32 @@ class Program:
             self._known.add(code.co_qualname.replace(".<locals>", ""))
             matching = [r for r in self.requests if r.matches(module, code.co_qualname)]
             wanted = [(r, part) for r in matching if (part := narrowed(code, r)) is not None]
-            if wanted:
-                new = self._rewritten(code, module, wanted)
+            follow = self._follows.of(module, code.co_qualname) if self._follows is not None else None
+            if wanted or follow is not None:
+                new = self._rewritten(code, module, wanted, follow)
+            if follow is not None:
+                return new  # what is defined in it is followed already
         consts = tuple(self._function(c, module) if isinstance(c, CodeType) else c for c in new.co_consts)
         return new.replace(co_consts=consts)
 
-    def _rewritten(self, code: CodeType, module: str, wanted: list[tuple[Request, Options]]) -> CodeType:
+    def _rewritten(
+        self, code: CodeType, module: str, wanted: list[tuple[Request, Options]], follow: engine.Follow | None = None
+    ) -> CodeType:
         self._matched.update(request for request, _ in wanted)
         found = source.find(code)
-        group = f"`{wanted[0][0].pattern}`"
-        made = (
-            found
-            if isinstance(found, source.Unknown)
-            else engine.rewrite_code(code, found, [options for _, options in wanted], module, group)
-        )
+        group = f"`{wanted[0][0].pattern}`" if wanted else None
+        requests = [options for _, options in wanted]
+        if isinstance(found, source.Unknown):
+            made: Any = found
+        elif follow is not None and not requests and engine.is_lean(code, follow):
+            made = follow.lean(code, found, module, follow)
+        else:
+            made = engine.rewrite_code(code, found, requests, module, group, follow)
         if isinstance(made, source.Unknown):
             recording.note_later(Note("fallback", code.co_qualname, f"not watched: {made.reason}."))
             return code
-        new, plan = made
+        new: CodeType = made[0]
+        plan: Plan = made[1]
         plan.owners.add(self)
         compilers.exempt(new)
         return new
@@ -175,7 +199,7 @@ class Program:
 
     def ledger(self) -> list[Note]:
         """A line for each request that matched no function at all."""
-        notes = []
+        notes = self._follows.ledger() if self._follows is not None else []
         for request in self.requests:
             if request not in self._matched:
                 hint = nearest(request.pattern.rpartition(".")[2], sorted(self._known)) if self._known else ""

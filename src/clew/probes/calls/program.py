@@ -1,0 +1,63 @@
+"""`clew run --follow "module:function"`: functions of an unchanged program, followed from where they are loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clew.errors import OptionError, nearest
+from clew.probes.lines.engine import Follow
+from clew.probes.lines.program import names_of
+from clew.records import Note
+
+from . import lean, runtime
+from .following import Following
+from .scope import matches
+
+
+@dataclass(eq=False, slots=True)
+class FollowRequest:
+    """One `--follow`: which functions, and how."""
+
+    pattern: str
+    following: Following
+    matched: bool = False
+
+    def fits(self, module: str, qualname: str) -> bool:
+        return self.pattern in names_of(module, qualname) or matches(self.pattern, module, "", qualname)
+
+
+class Follows:
+    """All of them, asked about every function of the program as it is loaded."""
+
+    def __init__(self, patterns: list[str], following: Following) -> None:
+        for pattern in patterns:
+            if not pattern.strip() or not pattern.replace(":", "").replace(".", "").strip():
+                raise OptionError(
+                    "bad-option", f"--follow {pattern!r}: a function is needed.", 'Write --follow "module:function".'
+                )
+        self.requests = [FollowRequest(pattern.strip(), following) for pattern in patterns]
+        self._known: set[str] = set()
+
+    def of(self, module: str, qualname: str) -> Follow | None:
+        """How a function is followed; None if it was not asked for."""
+        self._known.add(qualname.replace(".<locals>", ""))
+        for request in self.requests:
+            if request.fits(module, qualname):
+                request.matched = True
+                following = request.following
+                return Follow(lean.make, runtime.entrance, following.names, following)
+        return None
+
+    def names_module(self, module: str) -> bool:
+        """Whether a function of this very module was asked for, standard library or not."""
+        return any(request.pattern.startswith((f"{module}.", f"{module}:")) for request in self.requests)
+
+    def ledger(self) -> list[Note]:
+        """A line for each that matched no function."""
+        notes = []
+        for request in self.requests:
+            if not request.matched:
+                hint = nearest(request.pattern.rpartition(":")[2].rpartition(".")[2], sorted(self._known))
+                text = f"--follow {request.pattern!r}: no such function was loaded; {hint}"
+                notes.append(Note("never-seen", request.pattern, text))
+        return notes
