@@ -16,6 +16,11 @@ def test_every_example_of_ztraces_page_runs_with_its_import_line_changed(tmp_pat
     assert done.returncode == 0, done.stderr
 
 
+def test_every_example_of_tensor_trackers_page_runs_with_its_import_line_changed(tmp_path: Path) -> None:
+    done = run_page(ROOT / "docs" / "coming-from-tensor-tracker.md", tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
 def run_example(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"CLEW_DIR": str(folder), "PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, str(ROOT / "examples" / "train.py"), *arguments]

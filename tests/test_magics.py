@@ -217,7 +217,7 @@ def test_a_cell_that_awaits_is_refused(shell: InteractiveShell) -> None:
 
 
 def test_a_syntax_error_is_pythons_own(shell: InteractiveShell) -> None:
-    done = Done(shell, "%%clew --watch x\nx = (")
+    done = Done(shell, "%%clew --watch x\nx = = 1")
     assert "SyntaxError" in done.text
 
 

@@ -79,7 +79,10 @@ def test_it_goes_to_stderr_by_default(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "→ 1" in out.err
 
 
-def test_a_file_takes_it_instead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_takes_it_instead(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLEW_QUIET", "1")
     module = load(tmp_path, "def main():\n    return 1\n")
     clew.follow(file=tmp_path / "tree.txt")(module.main)
     with clew.run(path=tmp_path / "run"):

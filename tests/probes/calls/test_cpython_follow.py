@@ -1,0 +1,77 @@
+"""House rule 1 for `clew.follow`: CPython's own test modules end the same with the calls of all their functions followed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clew
+
+RUNNER = Path(__file__).parents[1] / "lines" / "cpython_runner.py"
+
+MODULES = [
+    "test_scope", "test_exceptions", "test_generators", "test_with", "test_raise", "test_except_star",
+    "test_textwrap textwrap",
+]  # fmt: skip
+LONG = [
+    "test_coroutines", "test_super", "test_decorators", "test_patma", "test_context",
+    "test_asyncgen", "test_yield_from", "test_named_expressions", "test_property", "test_funcattrs", "test_augassign",
+    "test_copy copy", "test_types types", "test_fractions fractions", "test_string string", "test_grammar",
+    "test_positional_only_arg", "test_keywordonlyarg", "test_contextlib contextlib", "test_dataclasses", "test_descr",
+    "test_functools functools", "test_iter", "test_json json json.decoder json.encoder", "test_weakref weakref",
+]  # fmt: skip
+
+#: Tests that end differently, and must: by id, with the reason.
+DIFFERENT = {
+    "test.test_context.ContextTest.test_context_getset_1": "counts the variables of a context; clew's log is one there",
+    "test.test_grammar.GrammarTests.test_funcdef": "compares co_varnames, where clew's own variables stand",
+    "test.test_patma.TestTracing.test_default_capture": "counts settrace's line events inside `match`",
+    "test.test_patma.TestTracing.test_no_default": "counts settrace's line events inside `match`",
+    "test.test_patma.TestSourceLocations.test_jump_threading": "wants a line for every jump; clew's way out has none",
+    "test.test_patma.TestTracing.test_unreachable_code": "wants no line event where a function ends by itself",
+}
+
+
+def outcome(folder: Path, modules: list[str], *words: str) -> dict[str, Any]:
+    out = folder / f"out{len(words)}.json"
+    path = str(Path(clew.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, str(RUNNER), str(out), *words, f"test.{modules[0]}", *modules[1:]],
+        capture_output=True,
+        text=True,
+        timeout=1200,
+        check=False,
+        env={**os.environ, "PYTHONHASHSEED": "0", "TMPDIR": str(folder), "CLEW_QUIET": "1", "PYTHONPATH": path},
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    result: dict[str, Any] = json.loads(out.read_text())
+    return result
+
+
+def _here(words: str) -> bool:
+    return importlib.util.find_spec(f"test.{words.split()[0]}") is not None
+
+
+CHOSEN = [words for words in [*MODULES, *(LONG if os.environ.get("CLEW_CPYTHON_ALL") == "1" else [])] if _here(words)]
+
+
+@pytest.mark.parametrize("words", CHOSEN)
+def test_a_module_of_cpythons_ends_the_same_when_everything_in_it_is_followed(words: str, tmp_path: Path) -> None:
+    modules = words.split()
+    plain = outcome(tmp_path, modules)
+    followed = outcome(tmp_path, modules, "--follow")
+    differing = {
+        name: (plain["ended"].get(name), followed["ended"].get(name), followed["details"].get(name, "")[-1500:])
+        for name in {**plain["ended"], **followed["ended"]}
+        if plain["ended"].get(name) != followed["ended"].get(name) and name not in DIFFERENT
+    }
+    assert differing == {}
+    assert followed["unknown"] == []
+    assert followed["functions"] > 0
