@@ -17,6 +17,7 @@ from clew.compat.ttracker import logger, var_tracker
 def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the handler a program has: pytest adds some of its own, in whose place stderr would be silent."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CLEW_QUIET", "1")
     own = [handler for handler in logger.handlers if type(handler).__module__ == "clew.compat.ttracker"]
     monkeypatch.setattr(logger, "propagate", True)  # pytest then puts its handler on the root
     monkeypatch.setattr(logger, "handlers", own)

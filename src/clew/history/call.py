@@ -193,7 +193,7 @@ class Call:
         """What the name held in this call before the change; clew.DELETED if it was not there."""
         earlier = [other for other in self.changes if other.name == change.name]
         place = earlier.index(change)
-        return earlier[place - 1].value if place else DELETED
+        return earlier[place - 1].value if place else self.args.get(change.name, DELETED)
 
     @property
     def callers(self) -> list[Caller]:
@@ -202,6 +202,8 @@ class Call:
         call: Call | None = self
         while call is not None:
             line, parent = call._start("line"), call.parent
+            if parent is not None and line <= 0 and call is self:
+                return []  # it began in a thread of its own
             if parent is not None and line > 0:
                 found.append(Caller(parent.file, int(line), parent.function))
             elif parent is None:

@@ -29,8 +29,11 @@ def at_end(recorder: Recorder) -> list[Note]:
 
 def _never_called(alive: list[Plan], called: set[Plan]) -> list[Note]:
     groups_called = {plan.group for plan in called if plan.group}
+    there = {(plan.file, plan.line, plan.name) for plan in plans() if plan.called or plan in called}
     notes = []
     for plan in alive:
+        if (plan.file, plan.line, plan.name) in there:
+            continue  # perhaps under another plan, made when more was asked for
         if not plan.always and plan.root is None:
             continue  # rewritten only because it might be called inside a followed call
         if plan.called or (plan.group in groups_called and plan.group):

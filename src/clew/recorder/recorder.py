@@ -21,6 +21,7 @@ from clew.values import AUTO, Keep, capture, summary_of
 
 from .live import LiveCall
 from .plan import Plan, plan_of
+from .trace import Busy
 
 if TYPE_CHECKING:
     from clew.store.flush import CallEnd, CallStart, Flush
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 INTERVAL = 0.5  # seconds between flushes: what `kill -9` can cost at most is this and the writing itself
 HURRY = 0.02  # seconds between looks while logs grow fast, so that their memory is used again while in the cache
+_SOON = 0.05  # seconds
 _BATCH = 100_000  # changes from which on a batch is full: more at once only means memory that is not in the cache
 _FAST = 2 * 16_384  # items in a log that make it one that grows fast
 
@@ -52,6 +54,7 @@ class Recorder:
         self.disk = disk
         self.memory = memory
         self._rank = env.rank()
+        self._flushed = 0.0
         self.pending = 0  # bytes of arrays copied and not yet written
         self.paused = False  # clew.off(): what comes is thrown away
         self.dead: str | None = None  # why nothing is written any more
@@ -165,7 +168,7 @@ class Recorder:
 
     def flush(self) -> None:
         """Write everything that is there. Never raises into the caller's program."""
-        with self._lock:
+        with Busy(), self._lock:
             try:
                 self._flush()
             except OSError as error:
@@ -173,7 +176,13 @@ class Recorder:
             except Exception as error:  # a bug of ours must not become the user's
                 self._die(error, internal=True)
 
+    def flush_soon(self) -> None:
+        """Write what is there, unless that was done a moment ago."""
+        if time.monotonic() - self._flushed > _SOON:
+            self.flush()
+
     def _flush(self) -> None:
+        self._flushed = time.monotonic()
         ended = _emptied(self._ended)  # first, so that the beginning of each of them is known
         self._welcome()
         begun, self._new = self._new, []

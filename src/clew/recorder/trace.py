@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextvars import ContextVar
+from threading import get_ident
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,7 +60,8 @@ class Trace(list[Any]):
         self.plans: list[int] = []  # theirs
 
     # what a log that is heard does besides: see probes/calls/telling.py
-    def tell_like(self, other: Trace) -> None: ...
+    def tell_inside(self, other: Trace) -> None: ...
+    def tell_instead_of(self, other: Trace) -> None: ...
     def tell_begin(self, call: LiveCall, args: tuple[Any, ...]) -> None: ...
     def tell_end(self, call: LiveCall, result: Any, error: BaseException | None) -> None: ...
 
@@ -80,3 +82,21 @@ class Off(deque[Any]):
 
 OFF = Off()
 here: ContextVar[Trace | None] = ContextVar("clew_trace", default=None)
+busy: list[int] = []  # threads in which clew itself is at work
+
+
+class Busy:
+    """While clew itself is at work in a thread: what it calls there is not followed."""
+
+    __slots__ = ("_outer",)
+
+    def __enter__(self) -> None:
+        self._outer = here.get(None)
+        if self._outer is not None:
+            here.set(None)
+        busy.append(get_ident())
+
+    def __exit__(self, *error: object) -> None:
+        busy.remove(get_ident())
+        if self._outer is not None:
+            here.set(self._outer)

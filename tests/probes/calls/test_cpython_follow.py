@@ -1,4 +1,4 @@
-"""House rule 1 for `clew.follow`: CPython's own test modules end the same with the calls of all their functions followed."""
+"""House rule 1 for `clew.follow`: CPython's test modules end the same with all calls of their functions followed."""
 
 from __future__ import annotations
 

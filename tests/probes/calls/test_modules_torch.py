@@ -24,7 +24,7 @@ def test_every_layer_is_a_call_in_its_place(tmp_path: Path) -> None:
     with clew.run(path=tmp_path / "run") as run:
         model(torch.ones(5, 3))
     assert names(clew.open(run.path)) == [
-        ["(model): Sequential", "0: Linear", ["1: Sequential", "1.0: ReLU", "1.1: Linear"]]
+        ["model (Sequential)", "0 (Linear)", ["1 (Sequential)", "1.0 (ReLU)", "1.1 (Linear)"]]
     ]
 
 
@@ -62,7 +62,7 @@ def test_a_followed_training_step_holds_the_layers_it_called(tmp_path: Path) -> 
         step(torch.ones(1, 3))
     (root,) = clew.open(run.path).tree().roots
     assert root.function.endswith("step")
-    assert [child.function for child in root.children] == ["(model): Sequential"]
+    assert [child.function for child in root.children] == ["model (Sequential)"]
 
 
 def test_a_layer_that_raises_leaves_the_next_call_right(tmp_path: Path) -> None:

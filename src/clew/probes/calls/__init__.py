@@ -123,11 +123,11 @@ class Follower:
             return self
         self._following.prepare()
         outer = here.get(None)
-        trace = runtime.open_trace(self._following, sys._getframe(1))
         block = None
         if self._names:
             block = watch(*self._names)
             block.enter_block(sys._getframe(1))
+        trace = runtime.open_trace(self._following, sys._getframe(1))
         self._blocks.append((outer, trace, block))
         return self
 
@@ -136,10 +136,10 @@ class Follower:
     ) -> None:
         if self._blocks:
             outer, trace, block = self._blocks.pop()
-            if block is not None:
-                block.__exit__(kind, error, traceback)
             runtime.end(trace)
             here.set(outer)
+            if block is not None:
+                block.__exit__(kind, error, traceback)
 
 
 def unfollow(target: Any) -> None:

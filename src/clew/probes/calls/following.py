@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from clew import recording
 from clew.probes.lines import engine
+from clew.probes.lines.expressions import Form
 from clew.probes.lines.hooks import Change
 from clew.probes.lines.options import Options, options
 from clew.recorder.plan import Plan
-from clew.recorder.trace import Trace, here
+from clew.recorder.trace import Busy, Trace, here
 from clew.records import Note
 from clew.values import LIGHT, Keep
 
@@ -48,6 +49,9 @@ class Following:
         self.plans: set[Plan] = set()  # those in scope, as far as met
         self._others: set[Plan] = set()
         self.names: Options | None = options(names, on_change=_tell) if names else None
+        expressions = self.names.expressions if self.names is not None else ()
+        self._names = {expression.text for expression in expressions}
+        self._all_names = any(expression.form is Form.ALL for expression in expressions)
         self._modules = 0  # how many there were when functions were last looked for
         self._main: set[int] = set()
         self._refused: weakref.WeakSet[FunctionType] = weakref.WeakSet()
@@ -61,6 +65,10 @@ class Following:
         taken = plan.root is not None or self.scope.includes(plan.module, plan.file, plan.name)
         (self.plans if taken else self._others).add(plan)
         return taken
+
+    def wants(self, plan: Plan, name: str) -> bool:
+        """Whether the changes of this name were asked for; in its own function a request may ask for more."""
+        return self._all_names or name in self._names or plan.root is self
 
     def new_trace(self, recorder: Any, thread: int, thread_name: str) -> Trace:
         kind = Trace if self.printer is None else TellingTrace
@@ -100,7 +108,7 @@ class Following:
         of = self if root else before.root if before is not None else None
         if before is not None and before.names is names and before.root is of:
             return ""
-        with runtime.Busy():
+        with Busy():
             reason = engine.follow(function, engine.Follow(lean.make, runtime.entrance, names, of))
         if reason:
             what = f"its calls are not followed: {reason}."

@@ -43,7 +43,7 @@ class _Layer:
         self._following = following
         kind = type(layer)
         code = getattr(kind.forward, "__code__", None)
-        self._name = f"{path or '(model)'}: {kind.__name__}"
+        self._name = f"{path or 'model'} ({kind.__name__})"
         self._home = (kind.__module__, code.co_filename if code else "?", code.co_firstlineno if code else 0)
         self._plans: dict[tuple[str, ...], Plan] = {}
         self._open: list[tuple[bool, BaseException | None]] = []  # whether it opened the log; what was being handled

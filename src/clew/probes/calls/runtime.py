@@ -21,7 +21,7 @@ from clew.probes.lines import runtime as lines
 from clew.recorder.endings import describe, how_it_ended
 from clew.recorder.live import place_of
 from clew.recorder.plan import Plan
-from clew.recorder.trace import LIVE, OFF, Trace, clock, here
+from clew.recorder.trace import LIVE, OFF, Busy, Trace, busy, clock, here
 from clew.values import LIGHT, SCALARS, Keep, capture
 
 if TYPE_CHECKING:
@@ -31,30 +31,12 @@ _get_ident = threading.get_ident
 _PAUSES = CO_GENERATOR | CO_ASYNC_GENERATOR | CO_COROUTINE
 _FRAMES = 16  # told of what is around a root
 _COMMANDS = f"{env.PACKAGE}commands/"
-_busy: list[int] = []  # threads in which clew itself is at work
 _roots: list[Trace] = []  # logs that are open, for threads that begin meanwhile
-
-
-class Busy:
-    """While clew itself is at work in a thread: what it calls there is not followed."""
-
-    __slots__ = ("_outer",)
-
-    def __enter__(self) -> None:
-        self._outer = here.get(None)
-        if self._outer is not None:
-            here.set(None)
-        _busy.append(_get_ident())
-
-    def __exit__(self, *error: object) -> None:
-        _busy.remove(_get_ident())
-        if self._outer is not None:
-            here.set(self._outer)
 
 
 def begin(plan: Plan) -> Any:
     """The log for a call outside any followed call: a new one if it is to be followed itself, else one to nowhere."""
-    if _get_ident() in _busy:
+    if _get_ident() in busy or threading.current_thread().name.startswith("clew-"):
         return OFF
     following: Following | None = plan.root
     if following is not None:
@@ -76,6 +58,7 @@ def open_trace(following: Following, frame: FrameType | None, inside: Trace | No
     around = place_of(_get_ident()).call
     if inside is not None:
         trace.inside = inside
+        trace.tell_inside(inside)
     elif around is not None:
         trace.inside = around.id
     trace.callers = _callers(frame) if frame is not None else None
@@ -93,6 +76,14 @@ def end(trace: Any) -> None:
         trace.over = True
         if trace in _roots:
             _roots.remove(trace)
+        if _is_worker():
+            trace.recorder.flush_soon()
+
+
+def _is_worker() -> bool:
+    """Whether this is a child of multiprocessing, which a pool may end at any time without a word."""
+    process = sys.modules.get("multiprocessing.process")
+    return process is not None and process.parent_process() is not None
 
 
 def looked_at(trace: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -183,6 +174,14 @@ class _Followed:
         self.log.append(time_ns())
         self.log.append(self.clock_site)
         super()._log(written, site)  # type: ignore[misc]
+
+    def _changed(self: Any, index: int, value: Any, site: int, written: Any, before: Any) -> None:
+        plan = self.plan
+        if site < plan.base + plan.width and not plan.always:
+            return  # an argument: recorded as such
+        if not plan.always and not self.trace.following.wants(plan, plan.names[index]):
+            return  # asked for by another request
+        super()._changed(index, value, site, written, before)  # type: ignore[misc]
 
     def step_in(self: Any, trace: Trace) -> None:
         """From here on what is called is called by this call."""
@@ -308,7 +307,7 @@ def _take_place(call: Any, trace: Trace, flags: int) -> None:
         if trace in _roots:
             _roots.remove(trace)
     own = trace.following.new_trace(call.recorder, trace.thread, trace.thread_name)
-    own.tell_like(trace)
+    own.tell_instead_of(trace)
     call.recorder.follow(own)
     if call.opened:
         _roots.append(own)

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from clew.recorder.plan import Plan, plan_number
-from clew.recorder.trace import ENTER, LIVE, RAISE, Trace, clock
+from clew.recorder.trace import ENTER, LIVE, RAISE, Busy, Trace, clock
 from clew.records import DELETED, Kept, NotKept, Value
 from clew.values import LIGHT, SCALARS, capture, decode
 
@@ -19,11 +19,10 @@ class Shown:
     """A call as a printer sees it. A printer turns values into text at once, and does not keep them."""
 
     __slots__ = ("callers", "depth", "duration", "error", "file", "function", "hidden", "inputs", "last", "line",
-                 "names", "parent", "result", "returned", "started", "thread")  # fmt: skip
+                 "parent", "result", "returned", "started", "thread")  # fmt: skip
 
     def __init__(self, plan: Plan, parent: Shown | None, thread: str, inputs: list[tuple[str, Any]]) -> None:
         self.function, self.file, self.line = plan.name, plan.file, plan.line
-        self.names = plan.parameters
         self.callers: list[Any] = []
         self.inputs = inputs
         self.parent = parent
@@ -48,7 +47,8 @@ class TellingTrace(Trace):
         self.base: Shown | None = None  # what the calls here belong to
 
     def __iadd__(self, event: Any) -> TellingTrace:  # type: ignore[misc]
-        self._tell(event)
+        with Busy():
+            self._tell(event)
         if event[0] & 3 == ENTER:  # the time that printing took is not the call's
             now = clock()
             self.shown[-1].started = now
@@ -70,30 +70,39 @@ class TellingTrace(Trace):
     def current(self) -> Shown | None:
         return self.shown[-1] if self.shown else self.base
 
-    def tell_like(self, other: Any) -> None:
+    def tell_inside(self, other: Any) -> None:
         """The calls here belong to what `other` is showing now."""
         self.base = other.current()
+
+    def tell_instead_of(self, other: Any) -> None:
+        """The call that `other` has just begun to show goes on here."""
+        if other.shown:
+            self.shown.append(other.shown.pop())
 
     def tell_begin(self, call: LiveCall, args: tuple[Any, ...]) -> None:
         plan = call.plan
         shown = Shown(plan, self.current(), self.thread_name, list(zip(plan.parameters, args, strict=False)))
-        self._begin(shown, plan, call.started, self.at)
+        with Busy():
+            shown.last = {name: _outline(value) for name, value in shown.inputs if name in plan.names}
+            self._begin(shown, plan, call.started, self.at)
 
     def tell_end(self, call: LiveCall, result: Any, error: BaseException | None) -> None:
         if self.shown:
-            self._end(call.ended, result, call.error)
+            with Busy():
+                self._end(call.ended, result, call.error)
 
     def tell_message(self, text: str) -> None:
-        self.following.printer.message(self.current(), text)
+        with Busy():
+            self.following.printer.message(self.current(), text)
 
     def tell_change(self, change: Change) -> None:
         shown = self.current()
         if shown is None or shown.hidden:
             return
-        if change.line != shown.line or change.name not in shown.names:  # an argument is shown already
-            before = shown.last.get(change.name, DELETED)
+        before = shown.last.get(change.name, DELETED)
+        with Busy():
             self.following.printer.change(shown, change.name, change.line, before, change.value)
-        shown.last[change.name] = _outline(change.value)
+            shown.last[change.name] = _outline(change.value)
 
     def _begin(self, shown: Shown, plan: Plan, time: int, line: int) -> None:
         shown.started = time

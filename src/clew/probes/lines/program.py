@@ -130,13 +130,21 @@ class Program:
             self._known.add(code.co_qualname.replace(".<locals>", ""))
             matching = [r for r in self.requests if r.matches(module, code.co_qualname)]
             wanted = [(r, part) for r in matching if (part := narrowed(code, r)) is not None]
-            follow = self._follows.of(module, code.co_qualname) if self._follows is not None else None
+            follow = self._to_follow(code, module)
             if wanted or follow is not None:
                 new = self._rewritten(code, module, wanted, follow)
             if follow is not None:
                 return new  # what is defined in it is followed already
         consts = tuple(self._function(c, module) if isinstance(c, CodeType) else c for c in new.co_consts)
         return new.replace(co_consts=consts)
+
+    def _to_follow(self, code: CodeType, module: str) -> engine.Follow | None:
+        if self._follows is None:
+            return None
+        found = self._follows.of(module, code.co_qualname)
+        if found is None and module == "__main__":  # a script may be called by its own name
+            found = self._follows.of(os.path.splitext(os.path.basename(code.co_filename))[0], code.co_qualname)
+        return found
 
     def _rewritten(
         self, code: CodeType, module: str, wanted: list[tuple[Request, Options]], follow: engine.Follow | None = None
