@@ -142,15 +142,9 @@ class LeanRows:
         started = [items[at + 1] for at in enters]
         self.started += started
         self.lines += [items[at + 2] for at in enters]
-        known = {code: plan_number(code >> 2) for code in set(codes)}
-        for call, (at, code) in enumerate(zip(enters, codes, strict=True), first):
-            inputs = known[code].input_sites
-            if inputs:
-                self.sites += inputs
-                self.values += items[at + 3 : at + 3 + len(inputs)]
-                self.counts.append(len(inputs))
-                self.owners.append(call)
-                self.times.append(started[call - first])
+        for code in dict.fromkeys(codes):
+            mine = [place for place, other in enumerate(codes) if other == code]
+            self._gather_inputs(plan_number(code >> 2), items, enters, mine, started, first)
         outputs = {code: plan_number(code >> 2).output_site for code in {items[at] for at in exits}}
         left = [items[at + 1] for at in exits]
         self.sites += [outputs[items[at]] for at in exits]
@@ -160,6 +154,23 @@ class LeanRows:
         self.times += left
         self.ended += ended
         self.ends += left
+
+    def _gather_inputs(
+        self, plan: Plan, items: list[Any], enters: list[int], mine: list[int], started: list[int], first: int
+    ) -> None:
+        """The arguments of all calls of one function, call by call."""
+        count = len(plan.input_sites)
+        if not count:
+            return
+        values: list[Any] = [None] * (count * len(mine))
+        for argument in range(count):
+            offset = 3 + argument
+            values[argument::count] = [items[enters[place] + offset] for place in mine]
+        self.values += values
+        self.sites += plan.input_sites * len(mine)
+        self.counts += [count] * len(mine)
+        self.owners += [first + place for place in mine]
+        self.times += [started[place] for place in mine]
 
     def _read_carefully(self, trace: Trace, items: list[Any], at: int, until: int) -> int:
         """Everything else: calls that are left out, exceptions, calls with an object of their own."""

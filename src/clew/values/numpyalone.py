@@ -21,12 +21,13 @@ _NUMBERS = frozenset("biufcmM?")
 def alone(obj: Any, keep: Keep) -> Capture | None:
     """The capture of a plain ndarray; None if it is not of the usual kind."""
     size = obj.nbytes
-    if obj.dtype.kind not in _NUMBERS or size > keep.array_limit or keep.mode == "summary":
-        return None
+    dtype = obj.dtype
+    if dtype.kind not in _NUMBERS or dtype.char in "gG" or size > keep.array_limit or keep.mode == "summary":
+        return None  # long doubles have bytes that mean nothing
     if not obj.flags.c_contiguous:
         return None
     shape = obj.shape
-    head, body, text = _outline(obj.dtype, shape)
+    head, body, text = _outline(dtype, shape)
     raw = obj.tobytes()
     content = xxh3_128_digest(raw)
     summary = Summary(shape, text, "cpu", None, size)
