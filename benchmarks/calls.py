@@ -131,7 +131,7 @@ SMALL: dict[str, Contender] = {
 }
 
 
-# ---- arrays and layers: blocks with and without following take turns in one process ------------------------------------
+# ---- arrays and layers: blocks with and without following take turns in one process --------------------------------
 
 
 def pipeline() -> tuple[Callable[[], Any], Callable[[], Any]]:
@@ -190,7 +190,8 @@ def _load(source: str, name: str, namespace: dict[str, Any]) -> None:
     path = Path(tempfile.mkdtemp()) / f"{name}.py"
     path.write_text(source)
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
