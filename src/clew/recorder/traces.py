@@ -91,7 +91,7 @@ class LeanRows:
         The loop only finds out who called whom: a million calls go through it, and the program waits meanwhile.
         Columns are gathered afterwards.
         """
-        if trace.following.depth < len(items) or trace.callers is not None or not trace.stack or trace.stack[-1] <= 0:
+        if trace.following.depth < len(items) or trace.callers is not None or not trace.stack or min(trace.stack) <= 0:
             return at
         stack, plans = trace.stack, trace.plans
         lengths: dict[int, int] = {}  # by code
@@ -106,8 +106,8 @@ class LeanRows:
                 code = items[at]
                 if not code & 3:
                     length = lengths.get(code) or lengths.setdefault(code, _length(code, trace))
+                    parents.append(stack[-1])  # first: it fails where a second root begins
                     enters.append(at)
-                    parents.append(stack[-1])
                     stack.append(call)
                     plans.append(code)
                     call += 1

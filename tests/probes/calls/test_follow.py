@@ -617,3 +617,33 @@ def test_a_name_that_another_request_asked_for_is_not_told(tmp_path: Path) -> No
         module.one()
     first, second, third = (call.children[0].data for call in clew.open(run.path).tree().roots)
     assert (first, second, third) == ({"a": [1]}, {"b": [2]}, {"a": [1]})
+
+
+def test_a_block_with_many_calls_has_them_all_as_roots(tmp_path: Path) -> None:
+    module = load(tmp_path, "def g(i):\n    return i\n\ndef f(i):\n    return g(i)\n")
+    with clew.run(path=tmp_path / "run") as run, clew.follow(show=False):
+        for i in range(200):
+            module.f(i)
+    roots = clew.open(run.path).tree().roots
+    assert [call.args["i"] for call in roots] == list(range(200))
+    assert all(len(call.children) == 1 for call in roots)
+
+
+def test_what_is_left_out_in_the_middle_of_many_calls_harms_nothing(tmp_path: Path) -> None:
+    source = """
+def leaf(i):
+    return i
+
+def hidden(i):
+    return leaf(i)
+
+def shown(i):
+    return hidden(i) + leaf(i)
+
+def main(n):
+    for i in range(n):
+        shown(i)
+"""
+    run = followed(tmp_path, source, args=(100,), skip="hidden")
+    (root,) = run.tree().roots
+    assert [[child.function for child in call.children] for call in root.children] == [["leaf", "leaf"]] * 100

@@ -1,0 +1,98 @@
+"""The quick way of reading the log of followed calls gives what the careful one gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew.recorder.plan import Plan, Watched
+from clew.recorder.recorder import Recorder
+from clew.recorder.trace import ENTER, RAISE, RETURN, Trace
+from clew.recorder.traces import LeanRows
+
+
+def a_plan(name: str, arguments: int) -> Plan:
+    watched = (*(Watched(f"a{i}", "input") for i in range(arguments)), Watched("return", "output"))
+    return Plan(name, "m", "f.py", 1, watched, [1], [False], parameters=tuple(f"a{i}" for i in range(arguments)))
+
+
+PLANS = [a_plan(f"f{arguments}", arguments) for arguments in (0, 1, 2)]
+HIDDEN = a_plan("hidden", 1)
+
+
+class Following:
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+
+    def takes(self, plan: Plan) -> bool:
+        return plan is not HIDDEN
+
+
+#: (0 to 2: a call of that function begins, 3: of the hidden one, 4 and more: the innermost returns, 9: it raises)
+STEPS = st.lists(st.integers(0, 9), max_size=60)
+
+
+def log_of(steps: list[int]) -> list[list[Any]]:
+    """The events, each as the items it adds; all calls end."""
+    events, open_plans = [], []
+    for time, step in enumerate([*steps, *[4] * len(steps)]):
+        if step < 4:
+            plan = [*PLANS, HIDDEN][step]
+            open_plans.append(plan)
+            events.append([plan.number * 4 + ENTER, time, step, *range(time, time + len(plan.input_sites))])
+        elif open_plans:
+            kind, said = (RAISE, "error") if step == 9 else (RETURN, time * 2)
+            events.append([open_plans.pop().number * 4 + kind, time, said])
+    return events
+
+
+def read(events: list[list[Any]], cuts: list[int], depth: int) -> list[Any]:
+    """What is known of each call, calls numbered in the order they begin."""
+    trace = Trace(Recorder(Path("unused")), Following(depth), 1, "main")
+    found: dict[int, dict[str, Any]] = {}
+    for begin, end in zip([0, *cuts], [*cuts, len(events)], strict=True):
+        for event in events[begin:end]:
+            trace += event
+        rows = LeanRows()
+        rows.take(trace)
+        for call, parent, plan, time, line in zip(
+            rows.calls, rows.parents, rows.plans, rows.started, rows.lines, strict=True
+        ):
+            found[call] = {"parent": parent, "plan": plan, "time": time, "line": line, "rows": []}
+        values = iter(zip(rows.sites, rows.values, strict=True))
+        for call, count, time in zip(rows.owners, rows.counts, rows.times, strict=True):
+            found[call]["rows"].append((time, [next(values) for _ in range(count)]))
+        for place, (call, time) in enumerate(zip(rows.ended, rows.ends, strict=True)):
+            found[call]["ended"] = time, rows.errors.get(place)
+    assert trace.stack == trace.plans == []
+    order = sorted(found, key=lambda call: found[call]["time"])
+    number = {call: place for place, call in enumerate(order)}
+    return [found[call] | {"parent": number.get(found[call]["parent"])} for call in order]
+
+
+@given(steps=STEPS, cuts=st.lists(st.integers(0, 120), max_size=3), depth=st.sampled_from([1, 3, 1 << 30]))
+def test_the_quick_way_gives_what_the_careful_one_gives(steps: list[int], cuts: list[int], depth: int) -> None:
+    events = log_of(steps)
+    cuts = sorted(min(cut, len(events)) for cut in cuts)
+    quick = read(events, cuts, depth)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LeanRows, "_read_quickly", lambda self, trace, items, at: at)
+        assert read(events, cuts, depth) == quick
+
+
+def test_an_end_without_its_beginning_is_passed_over() -> None:
+    events = [[PLANS[0].number * 4 + RETURN, 1, None], *log_of([0, 1])]
+    assert [call["plan"] for call in read(events, [], 1 << 30)] == [PLANS[0].number, PLANS[1].number]
+
+
+def test_an_end_that_was_lost_ends_the_calls_inside_it_for_the_next() -> None:
+    """Ctrl-C can come between the end of a call and its event."""
+    first, second, *rest = log_of([0, 1])
+    found = read([first, second, rest[-1], *log_of([2])], [], 1 << 30)
+    plans = [call["plan"] for call in found]
+    parents = {call["plan"]: None if call["parent"] is None else plans[call["parent"]] for call in found}
+    assert parents == {PLANS[0].number: None, PLANS[1].number: PLANS[0].number, PLANS[2].number: None}
