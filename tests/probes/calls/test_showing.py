@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import subprocess
 import sys
@@ -119,3 +120,17 @@ def test_a_closed_stderr_does_not_stop_the_recording(tmp_path: Path) -> None:
     assert done.returncode == 0
     (run,) = clew.runs(tmp_path / "runs")
     assert names(run) == ["main", "main"]
+
+
+def test_a_logger_takes_the_lines_and_a_log_handler_on_it_does_not_put_them_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    logger = logging.getLogger("of the tree")
+    logger.addHandler(clew.LogHandler())
+    try:
+        with caplog.at_level(logging.INFO, logger="of the tree"):
+            run = followed(tmp_path, "def main():\n    return 1\n", show=True, file=logger)
+    finally:
+        logger.handlers.clear()
+    assert any("→ 1" in record.message for record in caplog.records)
+    assert names(run) == ["main"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from types import FunctionType, TracebackType
@@ -25,7 +26,7 @@ def follow(
     only: str | list[str] | tuple[str, ...] | None = None,
     skip: str | list[str] | tuple[str, ...] | None = None,
     show: bool = True,
-    file: str | os.PathLike[str] | TextIO | None = None,
+    file: str | os.PathLike[str] | TextIO | logging.Logger | None = None,
     stats: bool = False,
     keep: Any = None,
 ) -> Any:
@@ -48,7 +49,7 @@ def follow(
             when they are named here
     skip    leave these out
     show    print the tree while it grows (to stderr)
-    file    print it into this file instead: a path, or an open text file
+    file    print it there instead: a path, an open text file, or a logger of the standard library
     stats   show minimum, maximum and mean of arrays, too
     keep    how much of arguments and results to keep: by default small ones; "full" for `call.rerun()` on large ones
     """
@@ -172,6 +173,10 @@ def _printer(show: bool, file: Any, stats: bool) -> Any:
         return None
     from clew.show.live import LivePrinter
 
+    if isinstance(file, logging.Logger):
+        from .messages import LoggerStream
+
+        file = LoggerStream(file)
     return LivePrinter(file=file, stats=stats)
 
 

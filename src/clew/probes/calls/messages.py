@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import logging
+from threading import get_ident
 from types import FrameType
 from typing import Any
 
 from clew import env, recording
 from clew.recorder.live import LiveCall
 from clew.recorder.plan import Plan, Watched
-from clew.recorder.trace import ENTER, RETURN, clock, here
+from clew.recorder.trace import ENTER, RETURN, busy, clock, here
 
 from .telling import TellingTrace
 
@@ -63,7 +65,24 @@ class LogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            if env.enabled() and recording.is_on():
+            if env.enabled() and recording.is_on() and get_ident() not in busy:  # not what clew itself logs
                 _record(self.format(record), record.pathname, record.lineno, record.name)
         except Exception:  # as every handler: logging says what went wrong, the program goes on
             self.handleError(record)
+
+
+class LoggerStream(io.TextIOBase):
+    """A text file whose lines go to a logger."""
+
+    encoding = "utf-8"
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        for line in text.splitlines():
+            self._logger.info("%s", line)
+        return len(text)
