@@ -54,6 +54,7 @@ def open_trace(following: Following, frame: FrameType | None, inside: Trace | No
     thread = threading.current_thread()
     with Busy():
         recorder = recording.recorder()
+        callers = _callers(frame) if frame is not None else None
     trace = following.new_trace(recorder, _get_ident(), thread.name)
     around = place_of(_get_ident()).call
     if inside is not None:
@@ -61,7 +62,7 @@ def open_trace(following: Following, frame: FrameType | None, inside: Trace | No
         trace.tell_inside(inside)
     elif around is not None:
         trace.inside = around.id
-    trace.callers = _callers(frame) if frame is not None else None
+    trace.callers = callers
     recorder.follow(trace)
     if inside is None:
         _roots.append(trace)
@@ -285,7 +286,8 @@ def begin_live(plan: Plan) -> Trace | None:
         return None
     found: Trace = trace
     if found.callers is not None:
-        found.callers = _callers(sys._getframe(2).f_back)
+        with Busy():
+            found.callers = _callers(sys._getframe(2).f_back)
     return found
 
 
