@@ -76,6 +76,7 @@ class Looking(Protocol):
 
     lit: bool  # False: only the digest is wanted
     light: bool  # True: nothing may be computed of what is not kept
+    stats: bool  # True: but statistics may
     describing: bool  # statistics are wanted where the bytes are not kept
     objects: int  # how many plain objects lie between the root and this value
 
@@ -98,7 +99,7 @@ class Unwatched:
     def __init__(self, walk: Looking) -> None:
         self.lit, self.objects, self.describing = walk.lit, walk.objects, walk.describing
         self.room_for, self.add_part, self.guard = walk.room_for, walk.add_part, walk.guard
-        self.light = walk.light
+        self.light, self.stats = walk.light, walk.stats
         self.tests: list[Any] = []
 
     def watch(self, obj: Any, test: Callable[[Any], bool]) -> None:

@@ -29,6 +29,7 @@ class Keep:
     text_limit: int = TEXT_LIMIT
     item_limit: int = ITEM_LIMIT
     light: bool = False  # nothing is computed of what is too large, and objects are not looked into
+    stats: bool = False  # but statistics are
 
 
 AUTO: Final = Keep()

@@ -161,6 +161,9 @@ def look_array(obj: Any, walk: Looking) -> Node:
     node.why = walk.room_for(base.nbytes)
     if node.why:
         node.kept = Kept.SUMMARY
+        if walk.light and walk.stats:
+            _describe(node, base, walk)
+            return node
         if walk.light:
             node.aside = {"why": node.why, "summary": written_summary(node.summary)}
             return node

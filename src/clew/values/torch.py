@@ -159,7 +159,7 @@ def _take_dense(obj: Any, node: Node, walk: Looking) -> tuple[int, bytes | None]
         node.aside = {"part": walk.add_part(raw, node.content)}
         return address, raw
     node.kept = Kept.SUMMARY
-    if walk.light:
+    if walk.light and not walk.stats:
         return address, None
     pieces = _pieces_of(obj, size)
     node.content = _described(pieces, node) if walk.describing else _hashed(pieces)

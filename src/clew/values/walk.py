@@ -35,13 +35,13 @@ class Walk:
     __slots__ = (
         "_bytes_left", "_cyclic", "_distant", "_items_left", "_written", "describing", "guards", "keep", "light", "lit",
         "lost",
-        "nodes", "objects", "part_digests", "parts", "root_watch",
+        "nodes", "objects", "part_digests", "parts", "root_watch", "stats",
     )  # fmt: skip
 
     def __init__(self, keep: Keep, *, lit: bool = True) -> None:
         self.keep = keep
         self.lit = lit
-        self.light = keep.light
+        self.light, self.stats = keep.light, keep.stats
         self.describing = True
         self.objects = 0
         self.guards: list[Guard] = []

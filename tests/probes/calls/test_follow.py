@@ -647,3 +647,14 @@ def main(n):
     run = followed(tmp_path, source, args=(100,), skip="hidden")
     (root,) = run.tree().roots
     assert [[child.function for child in call.children] for call in root.children] == [["leaf", "leaf"]] * 100
+
+
+def test_stats_of_large_arrays_are_taken_when_asked_for(tmp_path: Path) -> None:
+    source = "def f(x):\n    return x\n\ndef main(x):\n    return f(x)\n"
+    array = np.arange(100_000, dtype="float32")
+    array[7] = np.nan
+    (call,) = followed(tmp_path, source, args=(array,), stats=True).calls("f")
+    summary = call.args["x"].summary
+    assert (summary.nan, summary.min, summary.max) == (1, 0.0, 99_999.0)
+    (call,) = followed(tmp_path, source, args=(array,)).calls("f")
+    assert call.args["x"].summary.nan is None

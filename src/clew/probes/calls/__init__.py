@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from dataclasses import replace
 from types import FunctionType, TracebackType
 from typing import Any, TextIO
 
@@ -79,7 +80,7 @@ def following(
         depth=depth,
         scope=Scope(only, skip),
         printer=printer or (_printer(show, file, stats) if env.enabled() else None),
-        keep=LIGHT if keep is None else parse_keep(keep),
+        keep=replace(LIGHT, stats=bool(stats)) if keep is None else parse_keep(keep),
     )
 
 
