@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis.extra import numpy as hnp
 
-from clew.values import AUTO, base, capture
+from clew.values import AUTO, LIGHT, base, capture
 from clew.values.capture import Capture
 
 
@@ -47,3 +47,14 @@ def test_other_arrays_take_the_walk(array: np.ndarray) -> None:
     alone = base.alone_of(id(np.ndarray))
     assert alone is not None
     assert alone(array, AUTO) is None
+
+
+def test_an_outline_is_the_one_that_the_walk_gives() -> None:
+    for array in (np.zeros((300, 100)), np.zeros((300, 100), "f4"), np.zeros((300, 100))[::-1]):
+        capture(array)
+        quick, again = capture(array, LIGHT), capture(array, LIGHT)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys.modules["clew.values.capture"], "alone_of", lambda key: None)
+            walked = capture(array, LIGHT)
+        assert array.nbytes > LIGHT.array_limit
+        assert repr(quick.value) == repr(again.value) == repr(walked.value)

@@ -145,6 +145,11 @@ def _of_atom(obj: Any, walk: Walk) -> Capture:
     return Capture(value, None, [], _Same(obj))
 
 
+def by_walk(obj: Any, keep: Keep) -> Capture:
+    """The capture of a value that is no scalar, without any short cut."""
+    return _of_node(obj, Walk(keep, lit=keep.mode != "summary"))
+
+
 def _of_node(obj: Any, walk: Walk) -> Capture:
     wanted = walk.lit
     node = walk.run(obj)

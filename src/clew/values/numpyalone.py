@@ -14,6 +14,7 @@ from clew.values.dtypes import dtype_text, write_dtype
 from clew.values.jsontext import dumps
 from clew.values.keep import Keep
 from clew.values.numpy import ArrayWatch
+from clew.values.outline import outlined
 
 _NUMBERS = frozenset("biufcmM?")
 
@@ -22,6 +23,8 @@ def alone(obj: Any, keep: Keep) -> Capture | None:
     """The capture of a plain ndarray; None if it is not of the usual kind."""
     size = obj.nbytes
     dtype = obj.dtype
+    if keep.light and size > keep.array_limit and not keep.stats and dtype.kind in _NUMBERS:
+        return outlined(obj, keep, (dtype, obj.shape))
     if dtype.kind not in _NUMBERS or dtype.char in "gG" or size > keep.array_limit or keep.mode == "summary":
         return None  # long doubles have bytes that mean nothing
     if not obj.flags.c_contiguous:

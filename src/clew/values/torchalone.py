@@ -14,6 +14,7 @@ from xxhash import xxh3_128_digest
 from clew.records import Kept, Summary, Value
 from clew.values.capture import Capture
 from clew.values.keep import Keep
+from clew.values.outline import outlined
 from clew.values.torch import TensorWatch, _dtype_name, _modes, _outline, torch
 
 _strided = torch.strided
@@ -30,6 +31,8 @@ def alone(obj: Any, keep: Keep) -> Capture | None:
 def _usual(obj: Any, keep: Keep) -> Capture | None:
     if keep.mode == "summary" or _modes() or not obj.is_cpu or obj.layout is not _strided:
         return None
+    if keep.light and obj.nbytes > keep.array_limit and not keep.stats and not obj.is_quantized:
+        return outlined(obj, keep, (type(obj), obj.dtype, tuple(obj.shape), obj.requires_grad))
     if obj.is_quantized or not obj.is_contiguous() or obj.is_conj() or obj.is_neg():
         return None
     size = obj.nbytes
