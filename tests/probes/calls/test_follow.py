@@ -658,3 +658,38 @@ def test_stats_of_large_arrays_are_taken_when_asked_for(tmp_path: Path) -> None:
     assert (summary.nan, summary.min, summary.max) == (1, 0.0, 99_999.0)
     (call,) = followed(tmp_path, source, args=(array,)).calls("f")
     assert call.args["x"].summary.nan is None
+
+
+def test_a_log_that_is_full_is_written_by_the_program_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from clew.probes.calls import runtime
+    from clew.recorder import recorder
+
+    monkeypatch.setattr(runtime, "MOST_ITEMS", 100)
+    monkeypatch.setattr(recorder, "INTERVAL", 3600.0)
+    monkeypatch.setattr(recorder, "HURRY", 3600.0)
+    longest = 0
+    source = """
+def f(i):
+    return look(i)
+
+def look(i):
+    return watch(i)
+
+def main(n):
+    for i in range(n):
+        f(i)
+"""
+    module = load(tmp_path, source)
+
+    def watch(i: int) -> int:
+        nonlocal longest
+        trace = runtime.here.get(None)
+        longest = max(longest, len(trace) if trace is not None else 0)
+        return i
+
+    module.watch = watch
+    clew.follow(show=False, skip="watch")(module.main)
+    with clew.run(path=tmp_path / "run") as run:
+        module.main(200)
+    assert 50 < longest < 200
+    assert len(clew.open(run.path).calls("f")) == 200

@@ -18,6 +18,7 @@ from clew.values import LIGHT, parse_keep
 
 from . import runtime
 from .following import Following
+from .inherit import take_over
 from .scope import Scope
 
 
@@ -75,6 +76,7 @@ def following(
 ) -> Following:
     """How to follow, checked. `printer` is told what happens instead of one made for `show` and `file`."""
     _check(names, depth)
+    take_over()
     return Following(
         names,
         depth=depth,

@@ -76,7 +76,7 @@ class Following:
 
     # ---- making functions ready
 
-    def prepare(self) -> None:
+    def prepare(self, *, as_roots: bool = False) -> None:
         """Rewrite the functions in scope; again when there are new modules, or new functions in a notebook."""
         if self._is_ready():
             return
@@ -85,20 +85,20 @@ class Following:
                 return
             count, main = len(sys.modules), _functions_of_main()
             for function in list(_all_functions()):
-                self._follow_if_in_scope(function)
+                self._follow_if_in_scope(function, as_roots)
             self._modules, self._main = count, main
 
     def _is_ready(self) -> bool:
         return len(sys.modules) == self._modules and _functions_of_main() <= self._main
 
-    def _follow_if_in_scope(self, function: FunctionType) -> None:
+    def _follow_if_in_scope(self, function: FunctionType, as_root: bool) -> None:
         code = function.__code__
         module = function.__module__ or ""
         if not engine.is_function(code) or engine.is_ours(function) or function in self._refused:
             return
         if not self.scope.includes(module, code.co_filename, code.co_qualname):
             return
-        if self.follow(function):
+        if self.follow(function, root=as_root):
             self._refused.add(function)
 
     def follow(self, function: FunctionType, *, root: bool = False) -> str:

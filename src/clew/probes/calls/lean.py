@@ -13,6 +13,7 @@
     except raised(.clew_log, .clew_line, .clew_own):  # writes a line and catches nothing: the exception goes on
         pass
 
+A log that grows faster than it is taken is, when it is full, taken by the program itself, so that memory is bounded.
 Without an exception the `try` costs nothing. For functions that pause, or hold named variables, see runtime.py.
 """
 
@@ -72,6 +73,8 @@ def _objects(plan: Plan) -> dict[str, Any]:
         "end": runtime.end,
         "clock": trace.clock,
         "type": type,
+        "len": len,
+        "relieve": runtime.relieve,
         "scalars": SCALARS,
         "look": runtime.looked_at,
         "look_one": runtime.looked_at_one,
@@ -140,8 +143,13 @@ def _leave(code: int, result: ast.expr) -> list[ast.stmt]:
     return [
         _add(t.constant(code), t.call(t.marked("clock")), result),
         ast.Assign([at], t.load(LINE)),
+        ast.If(_is_full(), [t.run(t.call(t.marked("relieve"), t.load(LOG)))], []),
         ast.If(t.load(OWN), [t.run(t.call(t.marked("end"), t.load(LOG)))], []),
     ]
+
+
+def _is_full() -> ast.expr:
+    return ast.Compare(t.call(t.marked("len"), t.load(LOG)), [ast.Gt()], [t.constant(runtime.MOST_ITEMS)])
 
 
 class _Body(ast.NodeTransformer):

@@ -7,6 +7,7 @@ hold named variables have a call object, as watched ones have; it stands in the 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -24,6 +25,8 @@ from clew.recorder.plan import Plan
 from clew.recorder.trace import LIVE, OFF, Busy, Trace, busy, clock, here
 from clew.values import LIGHT, SCALARS, Keep, capture
 
+from .inherit import tell_children, tell_children_no_more
+
 if TYPE_CHECKING:
     from .following import Following
 
@@ -31,6 +34,8 @@ _get_ident = threading.get_ident
 _PAUSES = CO_GENERATOR | CO_ASYNC_GENERATOR | CO_COROUTINE
 _FRAMES = 16  # told of what is around a root
 _COMMANDS = f"{env.PACKAGE}commands/"
+MOST_ITEMS = 2_000_000  # in a log, some hundred megabytes, before the program writes it itself
+_parents: Following | None = None  # in a forked child: how its parent followed calls
 _roots: list[Trace] = []  # logs that are open, for threads that begin meanwhile
 
 
@@ -43,10 +48,24 @@ def begin(plan: Plan) -> Any:
         with Busy():
             following.prepare()
         return open_trace(following, sys._getframe(1).f_back)
+    if _parents is not None and _parents.takes(plan):
+        return open_trace(_parents, None)
     # a thread that began inside a followed call: its calls belong to that one
     if _roots and _roots[-1].thread != _get_ident() and _roots[-1].following.takes(plan):
         return open_trace(_roots[-1].following, None, _roots[-1])
     return OFF
+
+
+def _in_child() -> None:
+    """After a fork inside a followed call: the parent's calls go on there; what is called here begins trees here."""
+    global _parents
+    if _roots:
+        _parents = _roots[-1].following
+        _roots.clear()
+        here.set(None)
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def open_trace(following: Following, frame: FrameType | None, inside: Trace | None = None) -> Trace:
@@ -66,6 +85,8 @@ def open_trace(following: Following, frame: FrameType | None, inside: Trace | No
     recorder.follow(trace)
     if inside is None:
         _roots.append(trace)
+        with Busy():
+            tell_children(following)
     here.set(trace)
     return trace
 
@@ -77,6 +98,8 @@ def end(trace: Any) -> None:
         trace.over = True
         if trace in _roots:
             _roots.remove(trace)
+            if not _roots:
+                tell_children_no_more()
         if _is_worker():
             trace.recorder.flush_soon()
 
@@ -109,6 +132,11 @@ def written(value: Any, keep: Keep, recorder: Any) -> Any:
     if found.parts:
         recorder.hold(found)
     return found
+
+
+def relieve(trace: Any) -> None:
+    """The log has grown faster than it was taken: the program waits until it is written."""
+    trace.recorder.flush()
 
 
 def raised(code: int, trace: Any, line: int, own: bool) -> tuple[()]:
