@@ -17,10 +17,10 @@ import clew
 RUNNER = Path(__file__).parents[1] / "lines" / "cpython_runner.py"
 
 MODULES = [
-    "test_scope", "test_exceptions", "test_generators", "test_with", "test_raise", "test_except_star",
-    "test_textwrap textwrap",
+    "test_scope", "test_exceptions", "test_generators", "test_with", "test_except_star",
 ]  # fmt: skip
 LONG = [
+    "test_raise", "test_textwrap textwrap",
     "test_coroutines", "test_super", "test_decorators", "test_patma", "test_context",
     "test_asyncgen", "test_yield_from", "test_named_expressions", "test_property", "test_funcattrs", "test_augassign",
     "test_copy copy", "test_types types", "test_fractions fractions", "test_string string", "test_grammar",
