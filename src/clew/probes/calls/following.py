@@ -19,7 +19,7 @@ from clew.recorder.trace import Busy, Trace, here
 from clew.records import Note
 from clew.values import LIGHT, Keep
 
-from . import lean, runtime
+from . import lean, objects
 from .scope import Scope
 from .telling import TellingTrace
 
@@ -109,7 +109,7 @@ class Following:
         if before is not None and before.names is names and before.root is of:
             return ""
         with Busy():
-            reason = engine.follow(function, engine.Follow(lean.make, runtime.entrance, names, of))
+            reason = engine.follow(function, engine.Follow(lean.make, objects.entrance, names, of))
         if reason:
             what = f"its calls are not followed: {reason}."
             recording.note_later(Note("fallback", function.__qualname__, what))

@@ -14,7 +14,7 @@
         pass
 
 A log that grows faster than it is taken is, when it is full, taken by the program itself, so that memory is bounded.
-Without an exception the `try` costs nothing. For functions that pause, or hold named variables, see runtime.py.
+Without an exception the `try` costs nothing. For functions that pause, or hold named variables, see objects.py.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from clew.probes.lines.engine import Follow
 from clew.probes.lines.program import names_of
 from clew.records import Note
 
-from . import lean, runtime
+from . import lean, objects
 from .following import Following
 from .scope import matches
 
@@ -45,7 +45,7 @@ class Follows:
             if request.fits(module, qualname):
                 request.matched = True
                 following = request.following
-                return Follow(lean.make, runtime.entrance, following.names, following)
+                return Follow(lean.make, objects.entrance, following.names, following)
         return None
 
     def names_module(self, module: str) -> bool:

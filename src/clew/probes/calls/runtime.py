@@ -1,8 +1,4 @@
-"""Hot: what followed functions call when a tree of calls begins, when a value is no scalar, when an exception leaves.
-
-Most followed functions write their log themselves (lean.py). Those that pause (generators, coroutines) and those that
-hold named variables have a call object, as watched ones have; it stands in the same log.
-"""
+"""Hot: what followed functions call: when a tree of calls begins, for values that are no scalars, on exceptions."""
 
 from __future__ import annotations
 
@@ -10,11 +6,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable
-from functools import partial
-from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
-from time import time_ns
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from clew import env, recording
@@ -22,8 +14,8 @@ from clew.probes.lines import runtime as lines
 from clew.recorder.endings import describe, how_it_ended
 from clew.recorder.live import place_of
 from clew.recorder.plan import Plan
-from clew.recorder.trace import LIVE, OFF, Busy, Trace, busy, clock, here
-from clew.values import LIGHT, SCALARS, Keep, capture
+from clew.recorder.trace import OFF, Busy, Trace, busy, clock, here
+from clew.values import SCALARS, Keep, capture
 
 from .inherit import tell_children, tell_children_no_more
 
@@ -31,17 +23,23 @@ if TYPE_CHECKING:
     from .following import Following
 
 _get_ident = threading.get_ident
-_PAUSES = CO_GENERATOR | CO_ASYNC_GENERATOR | CO_COROUTINE
+_threads: dict[int, Any] = threading._active  # type: ignore[attr-defined]  # no lock, unlike enumerate()
 _FRAMES = 16  # told of what is around a root
 _COMMANDS = f"{env.PACKAGE}commands/"
 MOST_ITEMS = 2_000_000  # in a log, some hundred megabytes, before the program writes it itself
 _parents: Following | None = None  # in a forked child: how its parent followed calls
-_roots: list[Trace] = []  # logs that are open, for threads that begin meanwhile
+roots: list[Trace] = []  # logs that are open, for threads that begin meanwhile
+
+
+def thread_name() -> str:
+    """Without `threading.current_thread()`, which would make up a thread where another library has started one."""
+    runner = _threads.get(_get_ident())
+    return str(runner._name) if runner is not None else str(_get_ident())
 
 
 def begin(plan: Plan) -> Any:
     """The log for a call outside any followed call: a new one if it is to be followed itself, else one to nowhere."""
-    if _get_ident() in busy or threading.current_thread().name.startswith("clew-"):
+    if _get_ident() in busy or thread_name().startswith("clew-"):
         return OFF
     following: Following | None = plan.root
     if following is not None:
@@ -51,17 +49,17 @@ def begin(plan: Plan) -> Any:
     if _parents is not None and _parents.takes(plan):
         return open_trace(_parents, None)
     # a thread that began inside a followed call: its calls belong to that one
-    if _roots and _roots[-1].thread != _get_ident() and _roots[-1].following.takes(plan):
-        return open_trace(_roots[-1].following, None, _roots[-1])
+    if roots and roots[-1].thread != _get_ident() and roots[-1].following.takes(plan):
+        return open_trace(roots[-1].following, None, roots[-1])
     return OFF
 
 
 def _in_child() -> None:
     """After a fork inside a followed call: the parent's calls go on there; what is called here begins trees here."""
     global _parents
-    if _roots:
-        _parents = _roots[-1].following
-        _roots.clear()
+    if roots:
+        _parents = roots[-1].following
+        roots.clear()
         here.set(None)
 
 
@@ -70,11 +68,10 @@ os.register_at_fork(after_in_child=_in_child)
 
 def open_trace(following: Following, frame: FrameType | None, inside: Trace | None = None) -> Trace:
     """A log for this thread or task, from here on."""
-    thread = threading.current_thread()
     with Busy():
         recorder = recording.recorder()
-        callers = _callers(frame) if frame is not None else None
-    trace = following.new_trace(recorder, _get_ident(), thread.name)
+        callers = callers_of(frame) if frame is not None else None
+    trace = following.new_trace(recorder, _get_ident(), thread_name())
     around = place_of(_get_ident()).call
     if inside is not None:
         trace.inside = inside
@@ -84,7 +81,7 @@ def open_trace(following: Following, frame: FrameType | None, inside: Trace | No
     trace.callers = callers
     recorder.follow(trace)
     if inside is None:
-        _roots.append(trace)
+        roots.append(trace)
         with Busy():
             tell_children(following)
     here.set(trace)
@@ -96,9 +93,9 @@ def end(trace: Any) -> None:
     if trace is not OFF:
         here.set(None)
         trace.over = True
-        if trace in _roots:
-            _roots.remove(trace)
-            if not _roots:
+        if trace in roots:
+            roots.remove(trace)
+            if not roots:
                 tell_children_no_more()
         if _is_worker():
             trace.recorder.flush_soon()
@@ -154,7 +151,7 @@ def raised(code: int, trace: Any, line: int, own: bool) -> tuple[()]:
     return ()
 
 
-def _callers(frame: FrameType | None) -> str:
+def callers_of(frame: FrameType | None) -> str:
     """The frames around a call, innermost first."""
     found: list[tuple[str, int, str]] = []
     while frame is not None and len(found) < _FRAMES:
@@ -165,271 +162,3 @@ def _callers(frame: FrameType | None) -> str:
             found.append((code.co_filename, frame.f_lineno or 0, code.co_qualname))
         frame = frame.f_back
     return json.dumps(found)
-
-
-# ---- calls with an object of their own -------------------------------------------------------------------------------
-
-
-def entrance(plan: Plan, flags: int) -> Callable[[tuple[Any, ...]], Any]:
-    """The way into a followed function that pauses or holds named variables."""
-    return partial(_enter, plan, flags)
-
-
-class _Followed:
-    """What a watched call does besides, inside a followed one."""
-
-    __slots__ = ()
-
-    def __exit__(
-        self: Any, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if error is not None:
-            lines.fail(self, error)
-        self.ended = time_ns()
-        result, self.result = self.result, None
-        trace = self.trace
-        if trace.following.printer is not None:
-            trace.tell_end(self, result, error)
-        if self.error is None:
-            keep = trace.following.keep
-            self.log.append(self.ended)
-            self.log.append(self.clock_site)
-            self.log.append(result if type(result) in SCALARS else written(result, keep, self.recorder))
-            self.log.append(self.plan.output_site)
-        self.step_out()
-        lines.leave(self, None)
-
-    def _log(self: Any, written: Any, site: int) -> None:
-        self.log.append(time_ns())
-        self.log.append(self.clock_site)
-        super()._log(written, site)  # type: ignore[misc]
-
-    def _changed(self: Any, index: int, value: Any, site: int, written: Any, before: Any) -> None:
-        plan = self.plan
-        if site < plan.base + plan.width and not plan.always:
-            return  # an argument: recorded as such
-        if not plan.always and not self.trace.following.wants(plan, plan.names[index]):
-            return  # asked for by another request
-        super()._changed(index, value, site, written, before)  # type: ignore[misc]
-
-    def step_in(self: Any, trace: Trace) -> None:
-        """From here on what is called is called by this call."""
-        self.trace, self.line_before, self.runs = trace, trace.at, True
-        trace += [self.plan.number * 4 + LIVE, clock(), self]
-
-    def step_out(self: Any) -> None:
-        if not self.runs:
-            return  # a generator that was thrown away where it paused
-        self.runs = False
-        trace = self.trace
-        trace += [self.plan.number * 4 + LIVE, clock(), None]
-        trace.at = self.line_before
-        if self.opened:
-            end(trace)
-            self.opened = False
-
-    @property
-    def at(self: Any) -> int:
-        return int(self.trace.at)
-
-    @at.setter
-    def at(self: Any, line: int) -> None:
-        self.trace.at = line
-
-
-class _Generating:
-    """A generator: one call, many resumptions, wherever it is resumed."""
-
-    __slots__ = ()
-
-    def paused(self: Any, value: Any) -> Any:
-        self.step_out()
-        return value
-
-    def resumed(self: Any, value: Any) -> Any:
-        trace = here.get(None)
-        if trace is None:
-            trace = open_trace(self.trace.following, None)
-            self.opened = True
-        self.step_in(trace)
-        return value
-
-
-class _InTask:
-    """A coroutine: it has a log of its own, since other tasks run while it waits."""
-
-    __slots__ = ()
-
-    def step_out(self: Any) -> None:
-        trace = self.trace
-        trace += [self.plan.number * 4 + LIVE, clock(), None]
-        trace.over = True
-        if trace in _roots:
-            _roots.remove(trace)
-        if here.get(None) is trace:
-            here.set(self.outer)
-
-
-_SLOTS = ("clock_site", "line_before", "opened", "runs", "trace")
-
-
-class FollowedCall(_Followed, lines.WatchedHookedCall):
-    __slots__ = _SLOTS
-
-
-class FollowedGenerator(_Generating, _Followed, lines.PausingHookedCall):
-    __slots__ = _SLOTS
-
-
-class FollowedTask(_InTask, _Followed, lines.PausingHookedCall):
-    __slots__ = (*_SLOTS, "outer")
-
-
-def _enter(plan: Plan, flags: int, args: tuple[Any, ...]) -> Any:
-    trace = here.get(None)
-    opened = trace is None
-    if trace is None:
-        trace = begin_live(plan)
-        if trace is None:
-            return _only_watched(plan, flags, args)
-    recorder = recording.recorder()
-    kind = FollowedTask if flags & CO_COROUTINE else FollowedGenerator if flags & _PAUSES else FollowedCall
-    call: Any = kind(plan, recorder, ())
-    call.opened, call.clock_site, call.line = opened, plan.site(0, plan.clock_index), trace.at or None
-    if trace.following.printer is not None:
-        trace.tell_begin(call, args)
-    keep = trace.following.keep
-    for value, site in zip(args, plan.input_sites, strict=True):
-        call.log += [call.started, call.clock_site]
-        call.log += [value if type(value) in SCALARS else written(value, keep, recorder), site]
-    _take_place(call, trace, flags)
-    recorder.begin(call)
-    return call
-
-
-def begin_live(plan: Plan) -> Trace | None:
-    """The same as `begin`, for a call with an object."""
-    trace = begin(plan)
-    if trace is OFF:
-        return None
-    found: Trace = trace
-    if found.callers is not None:
-        with Busy():
-            found.callers = _callers(sys._getframe(2).f_back)
-    return found
-
-
-def _take_place(call: Any, trace: Trace, flags: int) -> None:
-    if not flags & CO_COROUTINE:
-        call.step_in(trace)
-        if not flags & _PAUSES:
-            call.place.call = call
-        else:
-            call.place = None
-        return
-    # told where it belongs, it goes on in a log of its own
-    code = call.plan.number * 4 + LIVE
-    trace += [code, clock(), call]
-    trace += [code, clock(), None]
-    call.outer = None if call.opened else trace
-    if call.opened:
-        trace.over = True
-        if trace in _roots:
-            _roots.remove(trace)
-    own = trace.following.new_trace(call.recorder, trace.thread, trace.thread_name)
-    own.tell_instead_of(trace)
-    call.recorder.follow(own)
-    if call.opened:
-        _roots.append(own)
-    here.set(own)
-    call.opened = False
-    call.stand()
-    call.step_in(own)
-
-
-def _only_watched(plan: Plan, flags: int, args: tuple[Any, ...]) -> Any:
-    """Outside any followed call: as `clew.watch` would have it, or not at all."""
-    if not plan.always:
-        return Silent()
-    if flags & (CO_GENERATOR | CO_ASYNC_GENERATOR):
-        return _Watched(lines.enter_generator(plan, args))
-    if flags & CO_COROUTINE:
-        return _Watched(lines.enter_coroutine(plan, args))
-    return _Watched((lines.enter if plan.hooks is None else lines.enter_hooked)(plan, args))
-
-
-class _Watched:
-    """A call that is only watched, in code that also tells where it is."""
-
-    def __init__(self, call: Any) -> None:
-        self.__dict__["call"] = call
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *error: Any) -> Any:
-        return self.call.__exit__(*error)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.call, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name != "at":
-            setattr(self.call, name, value)
-
-    def paused(self, value: Any) -> Any:
-        return value
-
-    resumed = paused
-
-
-class _Sink:
-    __slots__ = ()
-
-    def append(self, item: object) -> None:
-        pass
-
-
-class Silent:
-    """A call that is not followed now: what it says is not heard."""
-
-    __slots__ = ("at", "result", "stop_when", "when")
-    log = _Sink()
-
-    def __init__(self) -> None:
-        self.when: dict[int, Any] = {}
-        self.stop_when: dict[int, Any] = {}
-
-    def __enter__(self) -> Silent:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-    def note(self, index: int, value: Any, site: int) -> tuple[None, None]:
-        return None, None
-
-    def gone(self, index: int, site: int) -> None:
-        return None
-
-    lost = gone
-
-    def failed_at(self, otherwise: int, error: BaseException | None = None) -> int:
-        return otherwise
-
-    def until_left(self, index: int, site: int) -> Silent:
-        return self
-
-    def hand_over(self) -> None:
-        return None
-
-    def stops(self) -> bool:
-        return False
-
-    def paused(self, value: Any) -> Any:
-        return value
-
-    resumed = paused
-
-
-__all__ = ["LIGHT", "begin", "end", "entrance", "looked_at", "looked_at_one", "raised"]
