@@ -65,6 +65,13 @@ def _place(thread: int) -> Place:
     return here
 
 
+def thread_name(thread: int) -> str:
+    """Not by `threading.current_thread()`, which makes up a thread where another library has started one."""
+    runner = _threads.get(thread)
+    name: str = runner._name if runner is not None else str(thread)
+    return name
+
+
 class LiveCall:
     """One call being recorded: its log, and the captures of the mutable values its names hold."""
 
@@ -77,8 +84,7 @@ class LiveCall:
         self.recorder = recorder
         self.id = next(_call_numbers)
         self.thread = thread = _get_ident()
-        runner = _threads.get(thread)  # now, because the thread may be over before the drain
-        self.thread_name: str = runner._name if runner is not None else str(thread)
+        self.thread_name = thread_name(thread)  # now, because the thread may be over before the drain
         here = _here.get() or _places.get(thread)
         if here is None or here.thread != thread:
             here = _place(thread)
@@ -86,7 +92,7 @@ class LiveCall:
         self.parent_id: int | None = None  # inside a followed call: found out when that call's log is taken
         self.line: int | None = None  # in the caller
         self.clock = 0  # the last time that stood in its log; the drain's own
-        self.callers: str | None = None
+        self.callers: list[tuple[str, int, str]] = []  # the frames around it, if it is followed and has no parent
         self.dropped = False  # it turned out to be out of scope
         self.place: Place | None = here  # None: never anybody's parent
         self.log: list[Any] = []
@@ -203,6 +209,4 @@ def scalar_or_type(value: Any) -> Any:
     return unlooked(value)
 
 
-next_number = _call_numbers.__next__
-
-__all__ = ["AUTO", "LiveCall", "Place", "next_number", "place_of", "scalar_or_type"]
+__all__ = ["AUTO", "LiveCall", "Place", "place_of", "scalar_or_type", "thread_name"]

@@ -287,7 +287,7 @@ class Recorder:
     # ---- rows -----------------------------------------------------------------------------------------------------
 
     def _start_row(self, call: LiveCall, flush: Flush) -> CallStart:
-        from clew.store.flush import CallStart
+        from clew.store.flush import CallStart, written_callers
 
         args = -1
         if call.args:
@@ -308,7 +308,7 @@ class Recorder:
             args=args,
             rank=self._rank,
             line=call.line,
-            callers=call.callers,
+            callers=written_callers(call.callers),
         )
 
     def _end_row(self, call: LiveCall, flush: Flush) -> CallEnd:

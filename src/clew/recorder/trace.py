@@ -52,7 +52,7 @@ class Trace(list[Any]):
         self.thread = thread
         self.thread_name = thread_name
         self.at = 0  # the line the innermost function is at
-        self.callers: str | None = None  # the frames around its first call
+        self.callers: list[tuple[str, int, str]] = []  # the frames around its first call
         self.inside: int | Trace | None = None  # the call, or the log whose first call, the calls here belong to
         self.root: int = NO_CALL  # its first call, once the log was taken that far
         self.over = False  # nothing more will be written into it

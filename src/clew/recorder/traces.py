@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clew.store.flush import EndColumns, StartColumns
+from clew.store.flush import EndColumns, StartColumns, written_callers
 
 from . import numbers
 from .numberlane import Block
@@ -57,7 +57,7 @@ class LeanRows:
         self.started: list[int] = []
         self.lines: list[int] = []
         self.threads: list[tuple[int, int, str]] = []  # so many of the calls, in which thread
-        self.callers: dict[int, str] = {}  # by call
+        self.callers: dict[int, list[tuple[str, int, str]]] = {}  # by call
         self.ended: list[int] = []
         self.ends: list[int] = []
         self.errors: dict[int, str] = {}  # by place among the ended
@@ -91,7 +91,7 @@ class LeanRows:
         The loop only finds out who called whom: a million calls go through it, and the program waits meanwhile.
         Columns are gathered afterwards.
         """
-        if trace.following.depth < len(items) or trace.callers is not None or not trace.stack or min(trace.stack) <= 0:
+        if trace.following.depth < len(items) or trace.callers or not trace.stack or min(trace.stack) <= 0:
             return at
         stack, plans = trace.stack, trace.plans
         lengths: dict[int, int] = {}  # by code
@@ -214,8 +214,8 @@ class LeanRows:
     def _first(self, trace: Trace, call: int) -> None:
         if trace.root == NO_CALL:
             trace.root = call
-        if trace.callers is not None:
-            self.callers[call], trace.callers = trace.callers, None
+        if trace.callers:
+            self.callers[call], trace.callers = trace.callers, []
 
     def _leave(self, trace: Trace, plan: _Known, number: int, time: int, payload: Any, returned: bool) -> None:
         call = trace.stack.pop()
@@ -250,7 +250,7 @@ class LeanRows:
             call.dropped = not in_scope and not call.plan.always
             if not trace.stack:
                 trace.root = call.id if trace.root == NO_CALL else trace.root
-                call.callers, trace.callers = trace.callers, None
+                call.callers, trace.callers = trace.callers, []
         trace.stack.append(~nearest if call.dropped else call.id)
         trace.plans.append(number * 4)
 
@@ -268,7 +268,7 @@ class LeanRows:
             thread=np.repeat(np.array([thread for _, thread, _ in self.threads], np.int64), counts),
             thread_names=[(name, count) for count, _, name in self.threads if count],
             line=np.array(self.lines, np.int64),
-            callers=[self.callers.get(call) for call in self.calls] if self.callers else None,
+            callers=[written_callers(self.callers.get(call)) for call in self.calls] if self.callers else None,
             rank=rank,
         )
 

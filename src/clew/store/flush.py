@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,6 +30,11 @@ class CallStart(NamedTuple):
     stage: str | None = None
     line: int | None = None  # in the caller, where it was called
     callers: str | None = None  # of a call without a parent: the frames around it, as JSON
+
+
+def written_callers(frames: list[tuple[str, int, str]] | None) -> str | None:
+    """The frames around a call (file, line, function), innermost first, as they are written."""
+    return json.dumps(frames) if frames else None
 
 
 class CallEnd(NamedTuple):

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import clew
-
-RUNNER = Path(__file__).parents[1] / "lines" / "cpython_runner.py"
+from probes.cpython import ALL, differing, is_here, outcome
 
 MODULES = [
     "test_scope", "test_exceptions", "test_generators", "test_with", "test_except_star",
@@ -41,27 +33,7 @@ DIFFERENT = {
 }
 
 
-def outcome(folder: Path, modules: list[str], *words: str) -> dict[str, Any]:
-    out = folder / f"out{len(words)}.json"
-    path = str(Path(clew.__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, str(RUNNER), str(out), *words, f"test.{modules[0]}", *modules[1:]],
-        capture_output=True,
-        text=True,
-        timeout=1200,
-        check=False,
-        env={**os.environ, "PYTHONHASHSEED": "0", "TMPDIR": str(folder), "CLEW_QUIET": "1", "PYTHONPATH": path},
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    result: dict[str, Any] = json.loads(out.read_text())
-    return result
-
-
-def _here(words: str) -> bool:
-    return importlib.util.find_spec(f"test.{words.split()[0]}") is not None
-
-
-CHOSEN = [words for words in [*MODULES, *(LONG if os.environ.get("CLEW_CPYTHON_ALL") == "1" else [])] if _here(words)]
+CHOSEN = [words for words in [*MODULES, *(LONG if ALL else [])] if is_here(words)]
 
 
 @pytest.mark.parametrize("words", CHOSEN)
@@ -69,11 +41,6 @@ def test_a_module_of_cpythons_ends_the_same_when_everything_in_it_is_followed(wo
     modules = words.split()
     plain = outcome(tmp_path, modules)
     followed = outcome(tmp_path, modules, "--follow")
-    differing = {
-        name: (plain["ended"].get(name), followed["ended"].get(name), followed["details"].get(name, "")[-1500:])
-        for name in {**plain["ended"], **followed["ended"]}
-        if plain["ended"].get(name) != followed["ended"].get(name) and name not in DIFFERENT
-    }
-    assert differing == {}
+    assert differing(plain, followed, DIFFERENT) == {}
     assert followed["unknown"] == []
     assert followed["functions"] > 0

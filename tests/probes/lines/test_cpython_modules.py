@@ -6,19 +6,12 @@ default some fifteen modules; CLEW_CPYTHON_ALL=1 adds those that take longer.
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import clew
-
-RUNNER = Path(__file__).with_name("cpython_runner.py")
+from probes.cpython import ALL, differing, is_here, outcome
 
 #: A test module, and the modules watched along with it.
 QUICK = [
@@ -76,48 +69,21 @@ NOT_RUN = {
 }
 
 
-def outcome(folder: Path, modules: list[str], *, watch: bool) -> dict[str, Any]:
-    out = folder / ("watched.json" if watch else "plain.json")
-    left_out = [word for name in NOT_RUN for word in ("--without", name)]
-    words = [*(["--watch"] if watch else []), *left_out, f"test.{modules[0]}", *modules[1:]]
-    path = str(Path(clew.__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, str(RUNNER), str(out), *words],
-        capture_output=True,
-        text=True,
-        timeout=1200,
-        env={**os.environ, "PYTHONHASHSEED": "0", "TMPDIR": str(folder), "CLEW_QUIET": "1", "PYTHONPATH": path},
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    result: dict[str, Any] = json.loads(out.read_text())
-    return result
-
-
-def _here(words: str) -> bool:
-    """Whether this Python has the test module; each came with some version."""
-    return importlib.util.find_spec(f"test.{words.split()[0]}") is not None
-
-
 def test_this_python_comes_with_its_tests() -> None:
-    assert _here("test_scope")
+    assert is_here("test_scope")
 
 
 #: On the other Pythons a dozen is enough: what differs between versions shows in these.
-EVERYWHERE = [words for words in QUICK if _here(words)][: None if sys.version_info[:2] == (3, 11) else 12]
-MODULES = [*EVERYWHERE, *(words for words in (*QUICK, *LONG) if _here(words) and words not in EVERYWHERE)]
-MODULES = MODULES if os.environ.get("CLEW_CPYTHON_ALL") == "1" else EVERYWHERE
+EVERYWHERE = [words for words in QUICK if is_here(words)][: None if sys.version_info[:2] == (3, 11) else 12]
+MODULES = [*EVERYWHERE, *(words for words in (*QUICK, *LONG) if is_here(words) and words not in EVERYWHERE)]
+MODULES = MODULES if ALL else EVERYWHERE
 
 
 @pytest.mark.parametrize("words", MODULES)
 def test_a_module_of_cpythons_ends_the_same_when_everything_in_it_is_watched(words: str, tmp_path: Path) -> None:
     modules = words.split()
-    plain = outcome(tmp_path, modules, watch=False)
-    watched = outcome(tmp_path, modules, watch=True)
-    differing = {
-        name: (plain["ended"].get(name), watched["ended"].get(name), watched["details"].get(name, "")[-1500:])
-        for name in {**plain["ended"], **watched["ended"]}
-        if plain["ended"].get(name) != watched["ended"].get(name) and name not in DIFFERENT
-    }
-    assert differing == {}
+    plain = outcome(tmp_path, modules, left_out=tuple(NOT_RUN))
+    watched = outcome(tmp_path, modules, "--watch", tuple(NOT_RUN))
+    assert differing(plain, watched, DIFFERENT) == {}
     assert watched["unknown"] == []  # every source was found, and is what runs
     assert watched["functions"] + watched["nested"] > 0

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from clew import env, recording
 from clew.errors import OptionError, TargetError
 from clew.probes.lines import engine, watch
-from clew.probes.lines.targets import functions_of_class, python_functions
+from clew.probes.lines.targets import describe, functions_of_class, python_functions
 from clew.recorder.trace import Trace, here
 from clew.values import LIGHT, parse_keep
 
@@ -106,7 +106,7 @@ class Follower:
         if not functions:
             raise TargetError(
                 "not-followable",
-                f"clew.follow() cannot follow {_describe(target)}: there is no Python code in it.",
+                f"clew.follow() cannot follow {describe(target)}: there is no Python code in it.",
                 "Put it on a Python function, method or class, or on a torch module.",
             )
         for function in functions:
@@ -188,9 +188,4 @@ def _is_module(target: Any) -> bool:
     return torch is not None and hasattr(torch, "nn") and isinstance(target, torch.nn.Module)
 
 
-def _describe(target: Any) -> str:
-    name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None)
-    return f"the {type(target).__name__} {name}" if isinstance(name, str) else f"a {type(target).__name__}"
-
-
-__all__ = ["Follower", "follow", "log", "runtime", "unfollow"]
+__all__ = ["Follower", "follow", "following", "log", "unfollow"]

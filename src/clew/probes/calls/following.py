@@ -46,13 +46,13 @@ class Following:
         self.depth = NO_LIMIT if depth is None else depth
         self.keep = keep
         self.printer = printer
-        self.plans: set[Plan] = set()  # those in scope, as far as met
-        self._others: set[Plan] = set()
+        self._takes: dict[Plan, bool] = {}  # whether in scope, as far as met
         self.names: Options | None = options(names, on_change=_tell) if names else None
         expressions = self.names.expressions if self.names is not None else ()
         self._names = {expression.text for expression in expressions}
         self._all_names = any(expression.form is Form.ALL for expression in expressions)
-        self._modules = 0  # how many there were when functions were last looked for
+        self._count = 0  # how many modules there were when that was last looked at
+        self._modules: set[str] = set()  # those whose functions were looked for
         self._main: set[int] = set()
         self._refused: weakref.WeakSet[FunctionType] = weakref.WeakSet()
 
@@ -60,10 +60,10 @@ class Following:
 
     def takes(self, plan: Plan) -> bool:
         """Whether calls under this plan are in scope; asked once a plan."""
-        if plan in self._others:
-            return False
-        taken = plan.root is not None or self.scope.includes(plan.module, plan.file, plan.name)
-        (self.plans if taken else self._others).add(plan)
+        taken = self._takes.get(plan)
+        if taken is None:
+            taken = plan.root is not None or self.scope.includes(plan.module, plan.file, plan.name)
+            self._takes[plan] = taken
         return taken
 
     def wants(self, plan: Plan, name: str) -> bool:
@@ -83,13 +83,16 @@ class Following:
         with _lock:  # a second thread waits until all is ready
             if self._is_ready():
                 return
-            count, main = len(sys.modules), _functions_of_main()
-            for function in list(_all_functions()):
-                self._follow_if_in_scope(function, as_roots)
-            self._modules, self._main = count, main
+            modules, main = dict(sys.modules), _functions_of_main()
+            new = [module for name, module in modules.items() if name not in self._modules]
+            if not main <= self._main or any(map(self.scope.may_hold, new)):
+                for function in list(_all_functions()):
+                    self._follow_if_in_scope(function, as_roots)
+            self._modules.update(modules)
+            self._count, self._main = len(modules), main
 
     def _is_ready(self) -> bool:
-        return len(sys.modules) == self._modules and _functions_of_main() <= self._main
+        return len(sys.modules) == self._count and _functions_of_main() <= self._main
 
     def _follow_if_in_scope(self, function: FunctionType, as_root: bool) -> None:
         code = function.__code__

@@ -10,20 +10,26 @@ from __future__ import annotations
 import json
 import os
 import sys
+import weakref
 from typing import Any
 
 from .scope import Scope
 
 _VARIABLE = "CLEW_FOLLOW"
+_words: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()  # made once for each way of following
 _asked = False
 
 
 def tell_children(following: Any) -> None:
     """From here on children follow likewise."""
-    if "multiprocessing" in sys.modules:
+    if "multiprocessing" not in sys.modules:
+        return
+    words = _words.get(following)
+    if words is None:
         names = [expression.text for expression in following.names.expressions] if following.names else []
         told = {"names": names, "depth": following.depth, "only": following.scope.only, "skip": following.scope.skip}
-        os.environ[_VARIABLE] = json.dumps(told)
+        words = _words[following] = json.dumps(told)
+    os.environ[_VARIABLE] = words
 
 
 def tell_children_no_more() -> None:

@@ -15,13 +15,12 @@ from typing import Any
 
 from clew import recording
 from clew.probes.lines import runtime as lines
+from clew.probes.lines.engine import PAUSES
 from clew.recorder.plan import Plan
-from clew.recorder.trace import LIVE, OFF, Busy, Trace, clock, here
+from clew.recorder.trace import LIVE, OFF, Trace, clock, here
 from clew.values import SCALARS
 
 from .runtime import begin, callers_of, end, open_trace, roots, written
-
-_PAUSES = CO_GENERATOR | CO_ASYNC_GENERATOR | CO_COROUTINE
 
 
 def entrance(plan: Plan, flags: int) -> Callable[[tuple[Any, ...]], Any]:
@@ -147,7 +146,7 @@ def _enter(plan: Plan, flags: int, args: tuple[Any, ...]) -> Any:
         if trace is None:
             return _only_watched(plan, flags, args)
     recorder = recording.recorder()
-    kind = FollowedTask if flags & CO_COROUTINE else FollowedGenerator if flags & _PAUSES else FollowedCall
+    kind = FollowedTask if flags & CO_COROUTINE else FollowedGenerator if flags & PAUSES else FollowedCall
     call: Any = kind(plan, recorder, ())
     call.opened, call.clock_site, call.line = opened, plan.site(0, plan.clock_index), trace.at or None
     if trace.following.printer is not None:
@@ -167,16 +166,15 @@ def begin_live(plan: Plan) -> Trace | None:
     if trace is OFF:
         return None
     found: Trace = trace
-    if found.callers is not None:
-        with Busy():
-            found.callers = callers_of(sys._getframe(2).f_back)
+    if found.callers:
+        found.callers = callers_of(sys._getframe(2).f_back)
     return found
 
 
 def _take_place(call: Any, trace: Trace, flags: int) -> None:
     if not flags & CO_COROUTINE:
         call.step_in(trace)
-        if not flags & _PAUSES:
+        if not flags & PAUSES:
             call.place.call = call
         else:
             call.place = None
@@ -206,35 +204,10 @@ def _only_watched(plan: Plan, flags: int, args: tuple[Any, ...]) -> Any:
     if not plan.always:
         return Silent()
     if flags & (CO_GENERATOR | CO_ASYNC_GENERATOR):
-        return _Watched(lines.enter_generator(plan, args))
+        return lines.enter_generator(plan, args)
     if flags & CO_COROUTINE:
-        return _Watched(lines.enter_coroutine(plan, args))
-    return _Watched((lines.enter if plan.hooks is None else lines.enter_hooked)(plan, args))
-
-
-class _Watched:
-    """A call that is only watched, in code that also tells where it is."""
-
-    def __init__(self, call: Any) -> None:
-        self.__dict__["call"] = call
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *error: Any) -> Any:
-        return self.call.__exit__(*error)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.call, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name != "at":
-            setattr(self.call, name, value)
-
-    def paused(self, value: Any) -> Any:
-        return value
-
-    resumed = paused
+        return lines.enter_coroutine(plan, args)
+    return (lines.enter if plan.hooks is None else lines.enter_hooked)(plan, args)
 
 
 class _Sink:

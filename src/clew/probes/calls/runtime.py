@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-import threading
+from threading import get_ident
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from clew import env, recording
 from clew.probes.lines import runtime as lines
 from clew.recorder.endings import describe, how_it_ended
-from clew.recorder.live import place_of
+from clew.recorder.live import place_of, thread_name
 from clew.recorder.plan import Plan
 from clew.recorder.trace import OFF, Busy, Trace, busy, clock, here
 from clew.values import SCALARS, Keep, capture
@@ -22,8 +21,6 @@ from .inherit import tell_children, tell_children_no_more
 if TYPE_CHECKING:
     from .following import Following
 
-_get_ident = threading.get_ident
-_threads: dict[int, Any] = threading._active  # type: ignore[attr-defined]  # no lock, unlike enumerate()
 _FRAMES = 16  # told of what is around a root
 _COMMANDS = f"{env.PACKAGE}commands/"
 MOST_ITEMS = 2_000_000  # in a log, some hundred megabytes, before the program writes it itself
@@ -31,15 +28,10 @@ _parents: Following | None = None  # in a forked child: how its parent followed 
 roots: list[Trace] = []  # logs that are open, for threads that begin meanwhile
 
 
-def thread_name() -> str:
-    """Without `threading.current_thread()`, which would make up a thread where another library has started one."""
-    runner = _threads.get(_get_ident())
-    return str(runner._name) if runner is not None else str(_get_ident())
-
-
 def begin(plan: Plan) -> Any:
     """The log for a call outside any followed call: a new one if it is to be followed itself, else one to nowhere."""
-    if _get_ident() in busy or thread_name().startswith("clew-"):
+    thread = get_ident()
+    if thread in busy or thread_name(thread).startswith("clew-"):
         return OFF
     following: Following | None = plan.root
     if following is not None:
@@ -49,7 +41,7 @@ def begin(plan: Plan) -> Any:
     if _parents is not None and _parents.takes(plan):
         return open_trace(_parents, None)
     # a thread that began inside a followed call: its calls belong to that one
-    if roots and roots[-1].thread != _get_ident() and roots[-1].following.takes(plan):
+    if roots and roots[-1].thread != thread and roots[-1].following.takes(plan):
         return open_trace(roots[-1].following, None, roots[-1])
     return OFF
 
@@ -68,22 +60,21 @@ os.register_at_fork(after_in_child=_in_child)
 
 def open_trace(following: Following, frame: FrameType | None, inside: Trace | None = None) -> Trace:
     """A log for this thread or task, from here on."""
+    thread = get_ident()
     with Busy():
         recorder = recording.recorder()
-        callers = callers_of(frame) if frame is not None else None
-    trace = following.new_trace(recorder, _get_ident(), thread_name())
-    around = place_of(_get_ident()).call
-    if inside is not None:
+        if inside is None:
+            tell_children(following)
+    trace = following.new_trace(recorder, thread, thread_name(thread))
+    if inside is None:
+        around = place_of(thread).call
+        trace.inside = None if around is None else around.id
+        trace.callers = callers_of(frame)
+        roots.append(trace)
+    else:
         trace.inside = inside
         trace.tell_inside(inside)
-    elif around is not None:
-        trace.inside = around.id
-    trace.callers = callers
     recorder.follow(trace)
-    if inside is None:
-        roots.append(trace)
-        with Busy():
-            tell_children(following)
     here.set(trace)
     return trace
 
@@ -151,7 +142,7 @@ def raised(code: int, trace: Any, line: int, own: bool) -> tuple[()]:
     return ()
 
 
-def callers_of(frame: FrameType | None) -> str:
+def callers_of(frame: FrameType | None) -> list[tuple[str, int, str]]:
     """The frames around a call, innermost first."""
     found: list[tuple[str, int, str]] = []
     while frame is not None and len(found) < _FRAMES:
@@ -161,4 +152,4 @@ def callers_of(frame: FrameType | None) -> str:
         if not code.co_filename.startswith(env.PACKAGE):
             found.append((code.co_filename, frame.f_lineno or 0, code.co_qualname))
         frame = frame.f_back
-    return json.dumps(found)
+    return found

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import linecache
 import os
-import sysconfig
 from fnmatch import fnmatchcase
 from functools import cache
+from types import ModuleType
 
 from clew import env
 from clew.errors import OptionError
+from clew.probes.libraries import is_library
 
 
 class Scope:
@@ -26,6 +27,16 @@ class Scope:
         if key not in self._known:
             self._known[key] = self._decide(module, file, function)
         return self._known[key]
+
+    def may_hold(self, module: object) -> bool:
+        """Whether a module can have functions that are followed. Looking for them takes a while, so not for each."""
+        if not isinstance(module, ModuleType):
+            return False
+        names = object.__getattribute__(module, "__dict__")  # past what a lazy module would do
+        name, file = names.get("__name__"), names.get("__file__")
+        if type(name) is not str or type(file) is not str or name.partition(".")[0] == "clew":
+            return False
+        return bool(self.only) or is_users(file)
 
     def _decide(self, module: str, file: str, function: str) -> bool:
         if file.startswith(env.PACKAGE) or module.partition(".")[0] == "clew":
@@ -70,16 +81,8 @@ def _is_function(pattern: str, plain: str) -> bool:
 
 
 @cache
-def _library_folders() -> tuple[str, ...]:
-    names = ("stdlib", "platstdlib", "purelib", "platlib")
-    return tuple({os.path.realpath(sysconfig.get_paths()[name]) + os.sep for name in names})
-
-
-@cache
 def is_users(file: str) -> bool:
     """Whether a file is neither of the standard library nor of an installed package."""
     if file.startswith("<"):
         return not file.startswith("<frozen ") and bool(linecache.getlines(file))  # a notebook's cell has lines
-    path = os.path.realpath(file)
-    library = path.startswith(_library_folders()) or f"{os.sep}site-packages{os.sep}" in path
-    return not library and not path.startswith(env.PACKAGE)
+    return not is_library(file)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from clew.recorder.plan import Plan, plan_number
@@ -108,7 +107,7 @@ class TellingTrace(Trace):
         shown.started = time
         parent = shown.parent
         if parent is None:
-            shown.callers = [tuple(frame) for frame in json.loads(self.callers or "[]")]
+            shown.callers = self.callers
         elif line:
             shown.callers = [(parent.file, line, parent.function)]
         shown.hidden = not self.following.takes(plan) or shown.depth > self.following.depth

@@ -184,7 +184,7 @@ def _functions_in(code: CodeType) -> Iterator[CodeType]:
         if isinstance(const, CodeType):
             if not const.co_flags & inspect.CO_OPTIMIZED:
                 yield from _functions_in(const)  # a class
-            elif not const.co_name.startswith("<") or const.co_name == "<lambda>":
+            elif engine.is_function(const):
                 yield const
 
 

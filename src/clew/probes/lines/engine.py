@@ -29,7 +29,7 @@ from .expressions import Expression, Form, roots
 from .options import Options
 from .rewrite import Item, rewrite
 
-_PAUSES = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR | inspect.CO_COROUTINE
+PAUSES = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR | inspect.CO_COROUTINE
 
 
 @dataclass(eq=False, slots=True)
@@ -186,7 +186,7 @@ def rewrite_code(
     if follow is not None:
         watched += in_and_out(parameters)
         hooks = (*(hooks or ()), *[None] * (len(watched) - len(hooks or ())))  # its changes are judged at once
-    pauses = bool(original.co_flags & _PAUSES)
+    pauses = bool(original.co_flags & PAUSES)
     rewritten = rewrite(node, items, parameters, ignore.ignorer(found.lines), pauses, says_where=follow is not None)
     plan = Plan(
         original.co_qualname,
@@ -218,7 +218,7 @@ def rewrite_code(
 
 def is_lean(code: CodeType, follow: Follow) -> bool:
     """Whether a followed function can write its log itself: it does not pause, and holds none of the names."""
-    if code.co_flags & _PAUSES:
+    if code.co_flags & PAUSES:
         return False
     own = {*code.co_varnames, *code.co_cellvars}
     names = follow.names.expressions if follow.names is not None else ()

@@ -12,7 +12,6 @@ import importlib.machinery
 import os
 import re
 import sys
-import sysconfig
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from typing import Any, Protocol
 
 from clew import recording
 from clew.errors import nearest
+from clew.probes.libraries import is_library
 from clew.recorder.live import LiveCall
 from clew.recorder.plan import Plan
 from clew.records import Note
@@ -104,7 +104,6 @@ class Program:
         self._follows = follows
         self._matched: set[Request] = set()
         self._known: set[str] = set()
-        self._outside = _library_folders()
         self._finder = _Finder(self)
 
     def install(self) -> None:
@@ -116,8 +115,7 @@ class Program:
             return True
         if self._follows is not None and self._follows.names_module(module):
             return True
-        path = os.path.realpath(filename)
-        return not path.startswith(self._outside) and f"{os.sep}site-packages{os.sep}" not in path
+        return not is_library(filename)
 
     def instrument(self, code: CodeType, module: str) -> CodeType:
         """A module's code with every function that is asked for rewritten."""
@@ -126,7 +124,7 @@ class Program:
 
     def _function(self, code: CodeType, module: str) -> CodeType:
         new = code
-        if code.co_flags & 0x2 and (not code.co_name.startswith("<") or code.co_name == "<lambda>"):
+        if engine.is_function(code):
             self._known.add(code.co_qualname.replace(".<locals>", ""))
             matching = [r for r in self.requests if r.matches(module, code.co_qualname)]
             wanted = [(r, part) for r in matching if (part := narrowed(code, r)) is not None]
@@ -238,12 +236,6 @@ def narrowed(code: CodeType, request: Request) -> Options | None:
     own = {*code.co_varnames, *code.co_cellvars}
     held = tuple(e for e in request.options.expressions if e.form is Form.ALL or roots(e) & own)
     return dataclasses.replace(request.options, expressions=held) if held else None
-
-
-def _library_folders() -> tuple[str, ...]:
-    names = ("stdlib", "platstdlib", "purelib", "platlib")
-    folders = {os.path.realpath(sysconfig.get_paths()[name]) + os.sep for name in names}
-    return (*folders, os.path.realpath(os.path.dirname(recording.__file__)) + os.sep)
 
 
 class _Finder:

@@ -62,22 +62,30 @@ def _leave_frame(
     leave(call, call.result)
 
 
+def _as_it_is(call: LiveCall, value: Any) -> Any:
+    return value
+
+
 class WatchedCall(LiveCall):
     """A call around whose body instrumented code puts `with`: of all statements only that one gives an exception back
     to the frame as if it had not been looked at (`f_lineno` of a frame that was left stays at the failing line).
+
+    Code that is followed as well says its line, and when it pauses: a call that is only watched does not need that.
     """
 
-    __slots__ = ()
+    __slots__ = ("at",)
     __enter__ = _enter_frame
     __exit__ = _leave_frame
+    paused = resumed = _as_it_is
 
 
 class WatchedHookedCall(HookedCall):
     """The same, with hooks."""
 
-    __slots__ = ()
+    __slots__ = ("at",)
     __enter__ = _enter_frame
     __exit__ = _leave_frame
+    paused = resumed = _as_it_is
 
 
 class Tracked(dict[int, tuple[Any, Capture]]):

@@ -17,7 +17,7 @@ def functions_of(target: Any) -> list[FunctionType]:
     if not found:
         raise TargetError(
             "not-watchable",
-            f"clew.watch() cannot watch {_describe(target)}: there is no Python code in it.",
+            f"clew.watch() cannot watch {describe(target)}: there is no Python code in it.",
             "Put it on a Python function, method or class.",
         )
     return found
@@ -59,7 +59,8 @@ def _unwrap(target: Any, depth: int) -> Iterator[FunctionType]:
         yield from _unwrap(target.__wrapped__, depth + 1)
 
 
-def _describe(target: Any) -> str:
+def describe(target: Any) -> str:
+    """What somebody tried to watch or follow, in words."""
     name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None)
     kind = type(target).__name__
     return f"the {kind} {name}" if isinstance(name, str) else f"a {kind}"
