@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 
 from benchmarks.harness import ROOT, Contender, compare, duration, table, timed
 
@@ -12,8 +13,10 @@ TITLE = "`import clew`"
 
 
 def python(program: str) -> Contender:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, "-c", program]
+    """Without the `.pth` files of installed packages (`-S`): some import half the standard library at every start."""
+    packages = sysconfig.get_paths()["purelib"]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{packages}"}
+    command = [sys.executable, "-S", "-c", program]
     return lambda: lambda: timed(lambda: subprocess.run(command, check=True, env=environment))
 
 
