@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.recorder import traces
 from clew.recorder.plan import Plan, Watched
 from clew.recorder.recorder import Recorder
-from clew.recorder.trace import ENTER, RAISE, RETURN, Trace
+from clew.recorder.trace import ENTER, NO_LIMIT, RAISE, RETURN, Trace
 from clew.recorder.traces import LeanRows
 
 
@@ -43,11 +44,15 @@ def log_of(steps: list[int]) -> list[list[Any]]:
         if step < 4:
             plan = [*PLANS, HIDDEN][step]
             open_plans.append(plan)
-            events.append([plan.number * 4 + ENTER, time, step, *range(time, time + len(plan.input_sites))])
+            events.append([plan.marks[ENTER], time, step, *range(time, time + len(plan.input_sites))])
         elif open_plans:
             kind, said = (RAISE, "error") if step == 9 else (RETURN, time * 2)
-            events.append([open_plans.pop().number * 4 + kind, time, said])
+            events.append([open_plans.pop().marks[kind], time, said])
     return events
+
+
+def as_list(rows: LeanRows, name: str) -> list[int]:
+    return rows.column(name).tolist()  # type: ignore[no-any-return]
 
 
 def read(events: list[list[Any]], cuts: list[int], depth: int) -> list[Any]:
@@ -60,39 +65,59 @@ def read(events: list[list[Any]], cuts: list[int], depth: int) -> list[Any]:
         rows = LeanRows()
         rows.take(trace)
         for call, parent, plan, time, line in zip(
-            rows.calls, rows.parents, rows.plans, rows.started, rows.lines, strict=True
+            *map(as_list, [rows] * 5, ["calls", "parents", "plans", "started", "lines"]), strict=True
         ):
             found[call] = {"parent": parent, "plan": plan, "time": time, "line": line, "rows": []}
-        values = iter(zip(rows.sites, rows.values, strict=True))
-        for call, count, time in zip(rows.owners, rows.counts, rows.times, strict=True):
+        values = iter(zip(as_list(rows, "sites"), rows.all_values(), strict=True))
+        for call, count, time in zip(*map(as_list, [rows] * 3, ["owners", "counts", "times"]), strict=True):
             found[call]["rows"].append((time, [next(values) for _ in range(count)]))
-        for place, (call, time) in enumerate(zip(rows.ended, rows.ends, strict=True)):
-            found[call]["ended"] = time, rows.errors.get(place)
-    assert trace.stack == trace.plans == []
+        for call, time in zip(as_list(rows, "ended"), as_list(rows, "ends"), strict=True):
+            found[call]["ended"] = time, rows.errors.get(call)
     order = sorted(found, key=lambda call: found[call]["time"])
     number = {call: place for place, call in enumerate(order)}
     return [found[call] | {"parent": number.get(found[call]["parent"])} for call in order]
 
 
-@given(steps=STEPS, cuts=st.lists(st.integers(0, 120), max_size=3), depth=st.sampled_from([1, 3, 1 << 30]))
-def test_the_quick_way_gives_what_the_careful_one_gives(steps: list[int], cuts: list[int], depth: int) -> None:
-    events = log_of(steps)
+@given(
+    steps=STEPS,
+    cuts=st.lists(st.integers(0, 120), max_size=3),
+    depth=st.sampled_from([1, 3, NO_LIMIT]),
+    lost=st.lists(st.integers(0, 120), max_size=2),
+)
+def test_the_quick_way_gives_what_the_careful_one_gives(
+    steps: list[int], cuts: list[int], depth: int, lost: list[int]
+) -> None:
+    events = [event for place, event in enumerate(log_of(steps)) if place not in lost or event[0] % 4 == ENTER]
     cuts = sorted(min(cut, len(events)) for cut in cuts)
-    quick = read(events, cuts, depth)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LeanRows, "_read_quickly", lambda self, trace, items, at: at)
+        patch.setattr(traces, "_FEW", 2)
+        quick = read(events, cuts, depth)
+        patch.setattr(LeanRows, "_may_be_quick", lambda self, trace: False)
         assert read(events, cuts, depth) == quick
 
 
+def test_a_long_log_is_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    carefully = []
+    read_carefully = LeanRows._read_carefully
+
+    def counted(self: LeanRows, trace: Trace, items: list[Any], at: int, until: int) -> int:
+        carefully.append(until - at)
+        return read_carefully(self, trace, items, at, until)
+
+    monkeypatch.setattr(LeanRows, "_read_carefully", counted)
+    assert len(read(log_of([0, *[1, 2, 4, 4] * 1000]), [], NO_LIMIT)) == 2001
+    assert sum(carefully) < 1000
+
+
 def test_an_end_without_its_beginning_is_passed_over() -> None:
-    events = [[PLANS[0].number * 4 + RETURN, 1, None], *log_of([0, 1])]
-    assert [call["plan"] for call in read(events, [], 1 << 30)] == [PLANS[0].number, PLANS[1].number]
+    events = [[PLANS[0].marks[RETURN], 1, None], *log_of([0, 1])]
+    assert [call["plan"] for call in read(events, [], NO_LIMIT)] == [PLANS[0].number, PLANS[1].number]
 
 
 def test_an_end_that_was_lost_ends_the_calls_inside_it_for_the_next() -> None:
     """Ctrl-C can come between the end of a call and its event."""
     first, second, *rest = log_of([0, 1])
-    found = read([first, second, rest[-1], *log_of([2])], [], 1 << 30)
+    found = read([first, second, rest[-1], *log_of([2])], [], NO_LIMIT)
     plans = [call["plan"] for call in found]
     parents = {call["plan"]: None if call["parent"] is None else plans[call["parent"]] for call in found}
     assert parents == {PLANS[0].number: None, PLANS[1].number: PLANS[0].number, PLANS[2].number: None}

@@ -160,13 +160,17 @@ class Rows:
         call.drained_at = max(call.drained_at, chunk.marks[-1][1])
 
     def keep_many(
-        self, block: Block | None, sites: list[int], values: list[Any], spans: tuple[npt.NDArray[np.int64], ...]
+        self,
+        block: Block | None,
+        sites: npt.NDArray[np.int32],
+        values: list[Any],
+        spans: tuple[npt.NDArray[np.int64], ...],
     ) -> None:
         """Rows of many calls; without a block of numbers they are kept one by one. Once a flush, and last."""
         if block is None:
-            self._keep_objects(np.array(sites, np.int32), values, [])
+            self._keep_objects(sites, values, [])
         else:
-            self._keep(block, [], set(sites))
+            self._keep(block, [], _distinct(sites))
         self._more_spans = spans
 
     def _keep(self, block: Block, spans: list[Span], sites: Iterable[int]) -> None:
@@ -293,3 +297,9 @@ def _passes(call: LiveCall, index: int, thinning: Thinning, change: tuple[int, i
         held.setdefault(index, deque(maxlen=thinning.last)).append(change)
         return False
     return thinning.first is None
+
+
+def _distinct(sites: npt.NDArray[np.int32]) -> Iterable[int]:
+    first = int(sites.min())
+    found: list[int] = (np.flatnonzero(np.bincount(sites - first)) + first).tolist()
+    return found

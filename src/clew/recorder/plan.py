@@ -17,6 +17,17 @@ from clew.records import Role
 from clew.values import Keep
 
 RESERVED = 16  # site numbers below this are never given out
+KINDS_OF_EVENTS = 4  # see trace.py
+
+
+class Mark(int):
+    """The first item of an event in a log of calls: `4 * plan + kind`.
+
+    There is one for each plan and kind, and no value of the user's is ever the same object: so events are found in a
+    log by identity, all at once.
+    """
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +67,7 @@ class Plan:
         "line",
         "lines",
         "locals",
+        "marks",
         "module",
         "name",
         "names",
@@ -106,6 +118,7 @@ class Plan:
         self.always = True  # False: recorded only inside a followed call
         self.base = self.number = 0
         _register(self)
+        self.marks = tuple(Mark(self.number * KINDS_OF_EVENTS + kind) for kind in range(KINDS_OF_EVENTS))
         self.input_sites = [self.site(0, i) for i, w in enumerate(watched) if w.role == "input"]
         self.output_site = next((self.site(0, i) for i, w in enumerate(watched) if w.role == "output"), 0)
         self.clock_index = next((i for i, w in enumerate(watched) if w.role == "clock"), -1)

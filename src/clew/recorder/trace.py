@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from clew.recorder.recorder import Recorder
 
 NO_CALL: Final = -1
+NO_LIMIT: Final = 1 << 30  # levels of calls
 ENTER, RETURN, RAISE, LIVE = range(4)
 clock = time_ns
 

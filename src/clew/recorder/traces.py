@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from clew.store.flush import EndColumns, StartColumns, written_callers
 
 from . import numbers
+from .nesting import Events, Nest, nest
 from .numberlane import Block
-from .plan import Plan, plan_number
-from .trace import ENTER, LIVE, NO_CALL, RETURN, Trace
+from .plan import Mark, Plan, plan_number
+from .trace import ENTER, LIVE, NO_CALL, NO_LIMIT, RAISE, RETURN, Trace
 
 if TYPE_CHECKING:
     from clew.recorder.columns import Rows
 
+Column = npt.NDArray[np.int64]
 
-_PATIENCE = 16  # items
+_FEW = 48  # events that are read one by one as quickly
+_BLOCK = 1 << 16  # items
 
 
 class _Numbers:
@@ -27,28 +31,33 @@ class _Numbers:
     def __init__(self) -> None:
         self.next = 1 << 40
 
-    def take(self) -> int:
-        self.next += 1
-        return self.next - 1
+    def take(self, count: int = 1) -> int:
+        """The first of so many."""
+        self.next += count
+        return self.next - count
 
 
 _lean = _Numbers()
 
 
-class _OutOfScopeError(Exception):
-    """A call that is left out: the quick way ends before it."""
+class _Part(NamedTuple):
+    """What was read at once, as columns."""
 
-
-def _length(code: int, trace: Trace) -> int:
-    """Items of the event with which a call of this kind begins."""
-    plan = plan_number(code >> 2)
-    if not trace.following.takes(plan):
-        raise _OutOfScopeError
-    return 3 + len(plan.input_sites)
+    calls: Column
+    parents: Column
+    plans: Column
+    started: Column
+    lines: Column
+    ended: Column
+    ends: Column
+    sites: Column
+    counts: Column
+    owners: Column
+    times: Column
 
 
 class LeanRows:
-    """What the logs of a flush held, as columns."""
+    """What the logs of a flush held: what was read one by one, in lists, and what was read at once, in parts."""
 
     def __init__(self) -> None:
         self.calls: list[int] = []
@@ -60,12 +69,15 @@ class LeanRows:
         self.callers: dict[int, list[tuple[str, int, str]]] = {}  # by call
         self.ended: list[int] = []
         self.ends: list[int] = []
-        self.errors: dict[int, str] = {}  # by place among the ended
+        self.errors: dict[int, str] = {}  # by call
         self.sites: list[int] = []
         self.values: list[Any] = []
         self.counts: list[int] = []  # values of a call, one after the other
         self.owners: list[int] = []
         self.times: list[int] = []
+        self._parts: list[_Part] = []
+        self._threads: list[tuple[int, int, str]] = []  # of the calls in parts
+        self._values: list[Any] = []  # in parts
 
     def take(self, trace: Trace) -> None:
         """Empty a log. Another thread may be appending."""
@@ -73,104 +85,84 @@ class LeanRows:
         items = trace[:count]
         del trace[:count]
         before = len(self.calls)
-        self._read(trace, items)
+        for block in _blocks(items):
+            self._read(trace, block)
         self.threads.append((len(self.calls) - before, trace.thread, trace.thread_name))
 
     def _read(self, trace: Trace, items: list[Any]) -> None:
-        """By turns: quickly while that goes, and carefully for a while where it does not."""
-        at, patience = 0, _PATIENCE
-        while at < len(items):
-            begin = at
-            at = self._read_quickly(trace, items, at)
-            patience = _PATIENCE if at - begin > patience else 2 * patience
-            at = self._read_carefully(trace, items, at, at + patience)
-
-    def _read_quickly(self, trace: Trace, items: list[Any], at: int) -> int:
-        """As far as there is nothing but calls in scope that begin and return. Gives how far that is.
-
-        The loop only finds out who called whom: a million calls go through it, and the program waits meanwhile.
-        Columns are gathered afterwards.
-        """
-        if trace.following.depth < len(items) or trace.callers or not trace.stack or min(trace.stack) <= 0:
-            return at
-        stack, plans = trace.stack, trace.plans
-        lengths: dict[int, int] = {}  # by code
-        enters: list[int] = []
-        exits: list[int] = []
-        parents: list[int] = []
-        ended: list[int] = []
-        first = call = _lean.next
-        count = len(items)
-        try:
-            while at < count:
-                code = items[at]
-                if not code & 3:
-                    length = lengths.get(code) or lengths.setdefault(code, _length(code, trace))
-                    parents.append(stack[-1])  # first: it fails where a second root begins
-                    enters.append(at)
-                    stack.append(call)
-                    plans.append(code)
-                    call += 1
-                    at += length
-                elif code & 3 == RETURN and plans[-1] == code - RETURN:
-                    exits.append(at)
-                    ended.append(stack.pop())
-                    plans.pop()
-                    at += 3
-                else:
-                    break
-        except (_OutOfScopeError, IndexError):
-            pass
-        _lean.next = call
-        self._gather(trace, items, enters, exits, parents, ended, first)
-        return at
-
-    def _gather(
-        self,
-        trace: Trace,
-        items: list[Any],
-        enters: list[int],
-        exits: list[int],
-        parents: list[int],
-        ended: list[int],
-        first: int,
-    ) -> None:
-        self.calls += range(first, first + len(enters))
-        self.parents += parents
-        codes = [items[at] for at in enters]
-        self.plans += [code >> 2 for code in codes]
-        started = [items[at + 1] for at in enters]
-        self.started += started
-        self.lines += [items[at + 2] for at in enters]
-        for code in dict.fromkeys(codes):
-            mine = [place for place, other in enumerate(codes) if other == code]
-            self._gather_inputs(plan_number(code >> 2), items, enters, mine, started, first)
-        outputs = {code: plan_number(code >> 2).output_site for code in {items[at] for at in exits}}
-        left = [items[at + 1] for at in exits]
-        self.sites += [outputs[items[at]] for at in exits]
-        self.values += [items[at + 2] for at in exits]
-        self.counts += [1] * len(exits)
-        self.owners += ended
-        self.times += left
-        self.ended += ended
-        self.ends += left
-
-    def _gather_inputs(
-        self, plan: Plan, items: list[Any], enters: list[int], mine: list[int], started: list[int], first: int
-    ) -> None:
-        """The arguments of all calls of one function, call by call."""
-        count = len(plan.input_sites)
-        if not count:
+        """At once where that goes, and one by one where it does not."""
+        if len(items) < 3 * _FEW:
+            self._read_carefully(trace, items, 0, len(items))
             return
-        values: list[Any] = [None] * (count * len(mine))
-        for argument in range(count):
-            offset = 3 + argument
-            values[argument::count] = [items[enters[place] + offset] for place in mine]
-        self.values += values
-        self.sites += plan.input_sites * len(mine)
-        self.counts += [count] * len(mine)
-        self.owners += [first + place for place in mine]
-        self.times += [started[place] for place in mine]
+        events = Events(items, trace.following)
+        done = 0
+        while done < len(events):
+            plain = events.plain_until(done)
+            if plain - done > _FEW and self._may_be_quick(trace):
+                done = self._read_quickly(trace, events, done, plain)
+            careful = min(done + _FEW, len(events))
+            until = int(events.at[careful]) if careful < len(events) else len(items)
+            if done < careful:
+                self._read_carefully(trace, items, int(events.at[done]), until)
+            done = careful
+
+    def _may_be_quick(self, trace: Trace) -> bool:
+        """Not for the first call of all, nor where calls are left out."""
+        return (
+            trace.following.depth >= NO_LIMIT
+            and trace.root != NO_CALL
+            and not trace.callers
+            and min(trace.stack, default=1) > 0
+        )
+
+    def _read_quickly(self, trace: Trace, events: Events, begin: int, end: int) -> int:
+        """Events of calls in scope that begin and end. Gives how far that went."""
+        found = self._nested(trace, events, begin, end)
+        if not isinstance(found, Nest):
+            end = begin + found
+            if found <= _FEW:
+                return begin
+            found = self._nested(trace, events, begin, end)
+            assert isinstance(found, Nest)
+        _lean.take(len(found.parents))
+        trace.stack[:], trace.plans[:] = found.stack, found.plans
+        self._gather(trace, events, begin, end, found)
+        return end
+
+    def _nested(self, trace: Trace, events: Events, begin: int, end: int) -> Nest | int:
+        kinds, numbers = events.kinds[begin:end], events.numbers[begin:end]
+        return nest(kinds, numbers, trace.stack, trace.plans, _outside(trace), _lean.next)
+
+    def _gather(self, trace: Trace, events: Events, begin: int, end: int, found: Nest) -> None:
+        at, kinds, numbers = events.at[begin:end], events.kinds[begin:end], events.numbers[begin:end]
+        objects, enters = events.objects, found.enters
+        times = objects[at + 1].astype(np.int64)
+        for place in np.flatnonzero(kinds == RAISE).tolist():
+            self.errors[int(found.calls[place])] = objects[at[place] + 2]
+        arities = events.of_plans(lambda plan: len(plan.input_sites), numbers)
+        inputs = events.of_plans(lambda plan: min(plan.input_sites, default=0), numbers)
+        outputs = events.of_plans(lambda plan: plan.output_site, numbers)
+        count = np.where(enters, arities, kinds == RETURN)
+        there = count > 0
+        count = count[there]
+        nth = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        self._values += objects[np.repeat((at + np.where(enters, 3, 2))[there], count) + nth].tolist()
+        self._threads.append((len(found.parents), trace.thread, trace.thread_name))
+        self._parts.append(
+            _Part(
+                calls=found.calls[enters],
+                parents=found.parents,
+                plans=numbers[enters],
+                started=times[enters],
+                lines=objects[at[enters] + 2].astype(np.int64),
+                ended=found.calls[~enters],
+                ends=times[~enters],
+                sites=np.repeat(np.where(enters, inputs, outputs)[there], count) + nth,
+                counts=count,
+                owners=found.calls[there],
+                times=times[there],
+            )
+        )
 
     def _read_carefully(self, trace: Trace, items: list[Any], at: int, until: int) -> int:
         """Everything else: calls that are left out, exceptions, calls with an object of their own."""
@@ -226,7 +218,7 @@ class LeanRows:
         if returned:
             self._row(call, time, [plan.output], [payload])
         else:
-            self.errors[len(self.ended)] = payload
+            self.errors[call] = payload
         self.ended.append(call)
         self.ends.append(time)
 
@@ -256,52 +248,81 @@ class LeanRows:
 
     # ---- as columns
 
+    def column(self, name: str) -> Column:
+        """Of both kinds: first what was read one by one."""
+        return np.concatenate([np.array(getattr(self, name), np.int64), *(getattr(part, name) for part in self._parts)])
+
+    def all_values(self) -> list[Any]:
+        return self.values + self._values
+
     def starts(self, function_of: Callable[[Plan], int], rank: int) -> StartColumns | None:
-        if not self.calls:
+        calls = self.column("calls")
+        if not len(calls):
             return None
-        counts = [count for count, _, _ in self.threads]
+        threads = self.threads + self._threads
+        counts = [count for count, _, _ in threads]
         return StartColumns(
-            call=np.array(self.calls, np.int64),
-            parent=np.array(self.parents, np.int64),
+            call=calls,
+            parent=self.column("parents"),
             function=self._functions(function_of),
-            time=_column(self.started),
-            thread=np.repeat(np.array([thread for _, thread, _ in self.threads], np.int64), counts),
-            thread_names=[(name, count) for count, _, name in self.threads if count],
-            line=np.array(self.lines, np.int64),
-            callers=[written_callers(self.callers.get(call)) for call in self.calls] if self.callers else None,
+            time=self.column("started"),
+            thread=np.repeat(np.array([thread for _, thread, _ in threads], np.int64), counts),
+            thread_names=[(name, count) for count, _, name in threads if count],
+            line=self.column("lines"),
+            callers=_sparse({call: written_callers(frames) for call, frames in self.callers.items()}, calls),
             rank=rank,
         )
 
     def _functions(self, function_of: Callable[[Plan], int]) -> Any:
-        plans, back = np.unique(np.array(self.plans, np.int64), return_inverse=True)
-        known = [plan_number(number) for number in plans.tolist()]
-        for plan in known:
+        numbers = self.column("plans")
+        table = np.zeros(int(numbers.max()) + 1, np.int32)
+        for number in np.flatnonzero(np.bincount(numbers)).tolist():
+            plan = plan_number(number)
             plan.called = True
-        return np.array([function_of(plan) for plan in known], np.int32)[back]
+            table[number] = function_of(plan)
+        return table[numbers]
 
     def ended_columns(self) -> EndColumns | None:
-        if not self.ended:
+        ended = self.column("ended")
+        if not len(ended):
             return None
-        errors = [self.errors.get(place) for place in range(len(self.ended))] if self.errors else None
-        return EndColumns(np.array(self.ended, np.int64), _column(self.ends), errors)
+        return EndColumns(ended, self.column("ends"), _sparse(self.errors, ended))
 
     def add_to(self, rows: Rows) -> None:
         """The inputs and outputs, among the rows of the flush."""
-        if self.values:
-            times = _column(self.times)
-            spans = np.array(self.counts, np.int64), np.array(self.owners, np.int64), times, times
-            rows.keep_many(self._block(), self.sites, self.values, spans)
-
-    def _block(self) -> Block | None:
-        """The values as columns if all of them are numbers."""
-        packed = numbers.pack(self.values)
-        sites = np.array(self.sites, np.int32)
-        columns = numbers.columns_of(packed, sites) if packed is not None else None
-        return None if columns is None else Block(sites, *columns)
+        values = self.all_values()
+        if values:
+            times, sites = self.column("times"), self.column("sites").astype(np.int32)
+            spans = self.column("counts"), self.column("owners"), times, times
+            rows.keep_many(_block(sites, values), sites, values, spans)
 
 
-def _column(times: list[int]) -> Any:
-    return np.array(times, np.int64)
+def _blocks(items: list[Any]) -> Iterator[list[Any]]:
+    """The events in pieces that a processor's cache can hold."""
+    begin = 0
+    while begin < len(items):
+        end = begin + _BLOCK
+        while end < len(items) and type(items[end]) is not Mark:
+            end += 1
+        yield items[begin:end]
+        begin = end
+
+
+def _block(sites: Any, values: list[Any]) -> Block | None:
+    """The values as columns if all of them are numbers."""
+    packed = numbers.pack(values)
+    columns = numbers.columns_of(packed, sites) if packed is not None else None
+    return None if columns is None else Block(sites, *columns)
+
+
+def _sparse(texts: dict[int, Any], calls: Column) -> list[str | None] | None:
+    """The texts of a few of the calls; None if there are none."""
+    if not texts:
+        return None
+    column: list[str | None] = [None] * len(calls)
+    for place in np.flatnonzero(np.isin(calls, list(texts))).tolist():
+        column[place] = texts[int(calls[place])]
+    return column
 
 
 def _nearest(trace: Trace) -> int:
@@ -309,6 +330,11 @@ def _nearest(trace: Trace) -> int:
     if trace.stack:
         call = trace.stack[-1]
         return call if call > 0 else ~call
+    return _outside(trace)
+
+
+def _outside(trace: Trace) -> int:
+    """The call that the first calls of a log belong to."""
     inside = trace.inside
     if isinstance(inside, Trace):
         return inside.root

@@ -15,7 +15,7 @@ from clew.probes.lines.expressions import Form
 from clew.probes.lines.hooks import Change
 from clew.probes.lines.options import Options, options
 from clew.recorder.plan import Plan
-from clew.recorder.trace import Busy, Trace, here
+from clew.recorder.trace import NO_LIMIT, Busy, Trace, here
 from clew.records import Note
 from clew.values import LIGHT, Keep
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _lock = threading.RLock()
-NO_LIMIT = 1 << 30
 
 
 class Following:

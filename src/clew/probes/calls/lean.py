@@ -55,7 +55,7 @@ def make(
     )  # fmt: skip
     plan.always, plan.root = False, follow.root
     assert isinstance(node, ast.FunctionDef)
-    _rewrite(node, parameters, plan.number * 4)
+    _rewrite(node, parameters)
     objects = _objects(plan)
     try:
         code = assemble(Rewritten(node, [line], [False]), original, found.context, plan, objects)
@@ -78,21 +78,23 @@ def _objects(plan: Plan) -> dict[str, Any]:
         "scalars": SCALARS,
         "look": runtime.looked_at,
         "look_one": runtime.looked_at_one,
-        "raised": partial(runtime.raised, plan.number * 4 + trace.RAISE),
+        "enter": plan.marks[trace.ENTER],
+        "return": plan.marks[trace.RETURN],
+        "raised": partial(runtime.raised, plan.marks[trace.RAISE]),
         "clean": clean,
     }
 
 
-def _rewrite(node: ast.FunctionDef, parameters: tuple[str, ...], code: int) -> None:
+def _rewrite(node: ast.FunctionDef, parameters: tuple[str, ...]) -> None:
     body = without_our_names(node.body)
     declared, body = hoist_declarations(body)
     doc = [body.pop(0)] if is_docstring(body) else []
     first = body[0] if body else node
-    body = _Body(code + trace.RETURN).block(copy.deepcopy(body))
-    ending = [] if body and isinstance(body[-1], ast.Return | ast.Raise) else _leave(code + trace.RETURN, t.none())
+    body = _Body().block(copy.deepcopy(body))
+    ending = [] if body and isinstance(body[-1], ast.Return | ast.Raise) else _leave(t.none())
     handler = ast.ExceptHandler(t.call(t.marked("raised"), *map(t.load, (LOG, LINE, OWN))), None, [ast.Pass()])
     guarded = ast.Try([*body, *map(_nowhere, ending)] or [ast.Pass()], [_nowhere(handler)], [], [])
-    way_in = [_placed(each, first) for each in _enter(parameters, code + trace.ENTER)]
+    way_in = [_placed(each, first) for each in _enter(parameters)]
     node.body = [*doc, *declared, *way_in, t.on_no_line(guarded)]
 
 
@@ -121,8 +123,8 @@ def _is_scalar(name: str) -> ast.expr:
     return ast.Compare(t.call(t.marked("type"), t.load(name)), [ast.In()], [t.marked("scalars")])
 
 
-def _enter(parameters: tuple[str, ...], code: int) -> list[ast.stmt]:
-    head = [t.constant(code), t.call(t.marked("clock")), t.load(LINE)]
+def _enter(parameters: tuple[str, ...]) -> list[ast.stmt]:
+    head = [t.marked("enter"), t.call(t.marked("clock")), t.load(LINE)]
     told: ast.stmt = _add(*head, *map(t.load, parameters))
     if parameters:
         tests = [_is_scalar(name) for name in parameters]
@@ -138,10 +140,10 @@ def _enter(parameters: tuple[str, ...], code: int) -> list[ast.stmt]:
     ]
 
 
-def _leave(code: int, result: ast.expr) -> list[ast.stmt]:
+def _leave(result: ast.expr) -> list[ast.stmt]:
     at = ast.Attribute(t.load(LOG), "at", ast.Store())
     return [
-        _add(t.constant(code), t.call(t.marked("clock")), result),
+        _add(t.marked("return"), t.call(t.marked("clock")), result),
         ast.Assign([at], t.load(LINE)),
         ast.If(_is_full(), [t.run(t.call(t.marked("relieve"), t.load(LOG)))], []),
         ast.If(t.load(OWN), [t.run(t.call(t.marked("end"), t.load(LOG)))], []),
@@ -154,9 +156,6 @@ def _is_full() -> ast.expr:
 
 class _Body(ast.NodeTransformer):
     """A copy of the user's statements, changed: each says its line if it can call something, and exits are told."""
-
-    def __init__(self, code: int) -> None:
-        self._code = code
 
     def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
         new: list[ast.stmt] = []
@@ -185,7 +184,7 @@ class _Body(ast.NodeTransformer):
             _is_scalar(RESULT), t.load(RESULT), t.call(t.marked("look_one"), t.load(LOG), t.load(RESULT))
         )
         back = ast.copy_location(ast.Return(ast.copy_location(t.load(RESULT), node)), node)
-        return [keep, *(_placed(each, node) for each in _leave(self._code, scalar)), back]
+        return [keep, *(_placed(each, node) for each in _leave(scalar)), back]
 
     def _leave_alone(self, node: ast.AST) -> ast.AST:
         return node

@@ -42,7 +42,7 @@ def _record(text: str, file: str, line: int, module: str) -> None:
         call.recorder.begin(call)
         call.recorder.end(call)
         return
-    list.extend(trace, (plan.number * 4 + ENTER, clock(), line, text, plan.number * 4 + RETURN, clock(), None))
+    list.extend(trace, (plan.marks[ENTER], clock(), line, text, plan.marks[RETURN], clock(), None))
     if isinstance(trace, TellingTrace):
         trace.tell_message(text)
 

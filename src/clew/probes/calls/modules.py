@@ -57,7 +57,7 @@ class _Layer:
             trace = runtime.open_trace(self._following, sys._getframe(1))
         plan = self._plan(len(args), tuple(kwargs))
         values = runtime.looked_at(trace, (*args, *kwargs.values()))
-        trace += (plan.number * 4 + ENTER, clock(), trace.at, *values)
+        trace += (plan.marks[ENTER], clock(), trace.at, *values)
 
     def after(self, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         trace: Any = here.get(None)
@@ -65,12 +65,12 @@ class _Layer:
             return
         opened, handled = self._open.pop()
         error = sys.exc_info()[1]  # torch calls this while it handles an exception of the layer
-        code = self._plan(len(args), tuple(kwargs)).number * 4
+        marks = self._plan(len(args), tuple(kwargs)).marks
         if error is not None and error is not handled:
-            trace += (code + RAISE, clock(), describe(error))
+            trace += (marks[RAISE], clock(), describe(error))
         else:
             result = output if type(output) in SCALARS else runtime.looked_at_one(trace, output)
-            trace += (code + RETURN, clock(), result)
+            trace += (marks[RETURN], clock(), result)
         if opened:
             runtime.end(trace)
 

@@ -68,14 +68,14 @@ class _Followed:
     def step_in(self: Any, trace: Trace) -> None:
         """From here on what is called is called by this call."""
         self.trace, self.line_before, self.runs = trace, trace.at, True
-        trace += [self.plan.number * 4 + LIVE, clock(), self]
+        trace += [self.plan.marks[LIVE], clock(), self]
 
     def step_out(self: Any) -> None:
         if not self.runs:
             return  # a generator that was thrown away where it paused
         self.runs = False
         trace = self.trace
-        trace += [self.plan.number * 4 + LIVE, clock(), None]
+        trace += [self.plan.marks[LIVE], clock(), None]
         trace.at = self.line_before
         if self.opened:
             end(trace)
@@ -115,7 +115,7 @@ class _InTask:
 
     def step_out(self: Any) -> None:
         trace = self.trace
-        trace += [self.plan.number * 4 + LIVE, clock(), None]
+        trace += [self.plan.marks[LIVE], clock(), None]
         trace.over = True
         if trace in roots:
             roots.remove(trace)
@@ -180,7 +180,7 @@ def _take_place(call: Any, trace: Trace, flags: int) -> None:
             call.place = None
         return
     # told where it belongs, it goes on in a log of its own
-    code = call.plan.number * 4 + LIVE
+    code = call.plan.marks[LIVE]
     trace += [code, clock(), call]
     trace += [code, clock(), None]
     call.outer = None if call.opened else trace
