@@ -168,6 +168,15 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """The call of another process inside which the process of this call was started."""
+
+    call: int
+    shard: str
+    parent: int
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """A line of the ledger: something asked for and not seen, dropped or not kept, and why."""
 

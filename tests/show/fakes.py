@@ -28,6 +28,7 @@ class FakeCall:
     line: int = 1
     module: str = "mod"
     rank: int = 0
+    pid: int = 1
     thread: str = "MainThread"
     message: str | None = None
     callers: list[tuple[str, int, str]] = field(default_factory=list)

@@ -107,7 +107,8 @@ def test_what_lost_definitions_described_is_there_as_unknown(tmp_path: Path) -> 
 
 def test_a_message_inside_a_damaged_batch_is_not_taken_for_a_batch(tmp_path: Path) -> None:
     """A recorded value may itself hold a stream of clew's: the checksum knows where it stands."""
-    inner = records(small_run(tmp_path / "inner", flushes=1)).read_bytes()[:4096]
+    stream = records(small_run(tmp_path / "inner", flushes=1)).read_bytes()
+    inner = stream[header_length(memoryview(stream)) :][:4096]
     run = new_run(tmp_path / "run")
     writer = new_writer(run)
     for number in range(3):

@@ -70,6 +70,7 @@ def call_dict(call: Call) -> dict[str, Any]:
         "id": call.id,
         "process": call.shard,
         "parent": None if parent is None else parent.id,
+        "parent_process": None if parent is None else parent.shard,
         "function": call.function,
         "module": call.module,
         "file": call.file,

@@ -70,6 +70,11 @@ class Call:
         return self._calls.reader.name
 
     @property
+    def pid(self) -> int:
+        """The number of that process."""
+        return self._calls.reader.pid
+
+    @property
     def _function(self) -> Function:
         return self._calls.reader.functions[self._start("function")]
 
@@ -169,11 +174,19 @@ class Call:
     @property
     def parent(self) -> Call | None:
         local = int(self._calls.parents[self._local])
-        return None if local < 0 else Call(self._view, self._place - self._local + local)
+        if local >= 0:
+            return Call(self._view, self._place - self._local + local)
+        elsewhere = self._view.calls.started_by.get(self._place)
+        return None if elsewhere is None else Call(self._view, elsewhere)
 
     @property
     def children(self) -> Calls:
-        return Calls(self._view, self._calls.children(self._local) + (self._place - self._local))
+        own = self._calls.children(self._local) + (self._place - self._local)
+        elsewhere = self._view.calls.children_elsewhere.get(self._place)
+        if elsewhere is None:
+            return Calls(self._view, own)
+        both = sorted([*own.tolist(), *elsewhere], key=self._view.calls.began)
+        return Calls(self._view, np.array(both, dtype=np.int64))
 
     @property
     def changes(self) -> Changes:

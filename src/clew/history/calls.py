@@ -153,13 +153,61 @@ class CallTable:
         local = int(self.shards[shard].places(np.array([id], dtype=np.int64))[0])
         return None if local < 0 else local + int(self.offsets[shard])
 
+    @cached_property
+    def started_by(self) -> dict[int, int]:
+        """place → place of the call of another process that started its process.
+
+        As within a shard, what began before its parent is not believed to be its child.
+        """
+        by_name = {shard.reader.name: shard.shard for shard in self.shards}
+        found: dict[int, int] = {}
+        for shard in self.shards:
+            for origin in shard.reader.origins:
+                child = self.place(shard.shard, origin.call)
+                other = by_name.get(origin.shard, shard.shard)
+                parent = self.place(other, origin.parent) if other != shard.shard else None
+                if child is not None and parent is not None and self.began(parent) < self.began(child):
+                    found[child] = parent
+        return {child: parent for child, parent in found.items() if self._parent_within(child) < 0}
+
+    def began(self, place: int) -> int:
+        """When, in ns."""
+        shard, local = self.split(place)
+        return int(shard.start("time")[local])
+
+    def _parent_within(self, place: int) -> int:
+        shard, local = self.split(place)
+        return int(shard.parents[local])
+
+    @cached_property
+    def children_elsewhere(self) -> dict[int, list[int]]:
+        """place → places of the calls in other processes that it started."""
+        found: dict[int, list[int]] = {}
+        for child, parent in self.started_by.items():
+            found.setdefault(parent, []).append(child)
+        return found
+
+    @cached_property
+    def parents(self) -> Rows:
+        """By place: the place of the call it is in, in whatever process; -1 for a root."""
+        offsets = self.offsets.tolist()
+        parts = [
+            np.where(shard.parents < 0, -1, shard.parents + offset)
+            for shard, offset in zip(self.shards, offsets, strict=False)
+        ]
+        parents = np.concatenate([np.empty(0, dtype=np.int64), *parts])
+        for child, parent in self.started_by.items():
+            parents[child] = parent
+        return parents
+
     def matching(self, wanted: Callable[[Function], bool]) -> Rows:
         """Places of the calls of functions that are wanted, in the order they began."""
         return self._begun(lambda shard: self._called(shard, wanted))
 
     def roots(self) -> Rows:
         """Places of the calls that no recorded call made."""
-        return self._begun(lambda shard: np.flatnonzero(shard.parents < 0))
+        roots = self._begun(lambda shard: np.flatnonzero(shard.parents < 0))
+        return roots[~np.isin(roots, list(self.started_by))] if self.started_by else roots
 
     def _called(self, shard: ShardCalls, wanted: Callable[[Function], bool]) -> Column:
         ids = [id for id, function in shard.reader.functions.items() if wanted(function)]

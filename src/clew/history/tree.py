@@ -103,33 +103,27 @@ class Tree:
     @cached_property
     def _asked_for(self) -> Mask:
         """By place: whether the call fits everything that was asked."""
-        return self._per_shard(self._fitting)
+        fits = self._per_shard(lambda shard: np.ones(shard.count, dtype=np.bool_))
+        if self._function is not None:
+            fits &= _downwards(self._per_shard(self._called), self._view.calls.parents)
+        if self._errors or self._slow is not None:
+            fits &= self._per_shard(self._ended)
+        return self._per_shard(lambda shard: self._with_name(shard, fits)) if self._name is not None else fits
 
     @cached_property
     def _kept(self) -> Mask:
         """By place: the calls that fit, and those that led to them."""
-        places = self._asked_for
-        offsets = self._view.calls.offsets.tolist()
-        parts = [
-            _upwards(places[begin:end], shard.parents)
-            for shard, begin, end in zip(self._view.calls.shards, offsets, offsets[1:], strict=False)
-        ]
-        return np.concatenate([np.zeros(0, dtype=np.bool_), *parts])
+        return _upwards(self._asked_for, self._view.calls.parents)
 
     def _per_shard(self, ask: Any) -> Mask:
         return np.concatenate([np.zeros(0, dtype=np.bool_), *map(ask, self._view.calls.shards)])
 
-    def _fitting(self, shard: ShardCalls) -> Mask:
-        fits = np.ones(shard.count, dtype=np.bool_)
-        if self._function is not None:
-            wanted = matcher(self._function)
-            ids = [id for id, function in shard.reader.functions.items() if wanted(function)]
-            fits &= _downwards(np.isin(shard.start("function"), ids), shard.parents)
-        if self._errors or self._slow is not None:
-            fits &= self._ended(shard)
-        if self._name is not None:
-            fits &= self._with_name(shard, fits)
-        return fits
+    def _called(self, shard: ShardCalls) -> Mask:
+        """The calls of the function."""
+        assert self._function is not None
+        wanted = matcher(self._function)
+        ids = [id for id, function in shard.reader.functions.items() if wanted(function)]
+        return np.isin(shard.start("function"), ids)
 
     def _ended(self, shard: ShardCalls) -> Mask:
         """The calls that raised, or took long, or both if both were asked."""
@@ -144,8 +138,10 @@ class Tree:
         fits[over] = ended
         return fits
 
-    def _with_name(self, shard: ShardCalls, among: Mask) -> Mask:
-        """The calls in which the name changed, or which were given it."""
+    def _with_name(self, shard: ShardCalls, fits_so_far: Mask) -> Mask:
+        """Those of the calls in which the name changed, or which were given it."""
+        offset = int(self._view.calls.offsets[shard.shard])
+        among = fits_so_far[offset : offset + shard.count]
         sites = shard.reader.sites.items()
         ids = [id for id, site in sites if site.name == self._name and site.role in ("value", "input")]
         table = self._view.table
@@ -154,10 +150,9 @@ class Tree:
         fits = np.zeros(shard.count, dtype=np.bool_)
         fits[places[places >= 0]] = True
         # A probe that keeps the arguments as one value: there they have no rows of their own.
-        offset = int(self._view.calls.offsets[shard.shard])
         for local in np.flatnonzero(among & ~fits & (shard.start("args") >= 0)).tolist():
             fits[local] = self._name in Call(self._view, offset + local).args
-        return fits
+        return fits & among
 
     # ---- for people
 

@@ -176,6 +176,14 @@ class Recorder:
             except Exception as error:  # a bug of ours must not become the user's
                 self._die(error, internal=True)
 
+    def innermost(self, trace: Trace) -> tuple[str, int] | None:
+        """The call that is open in this log now, by shard and number; None if there is none that is recorded."""
+        with self._lock:
+            self.flush()
+            call = trace.stack[-1] if trace.stack else 0
+            call = call if call >= 0 else ~call
+            return None if self.dead or call <= 0 else (self._shard().folder.name, call)
+
     def flush_soon(self) -> None:
         """Write what is there, unless that was done a moment ago."""
         if time.monotonic() - self._flushed > _SOON:
@@ -241,6 +249,7 @@ class Recorder:
         if followed is not None:
             flush.more_starts = followed.starts(lambda plan: self._function(plan, flush), self._rank)
             flush.more_ends = followed.ended_columns()
+            flush.origins = followed.origins
             followed.add_to(rows)
         flush.notes, self._notes = self._notes, []
         self._send(rows, flush)

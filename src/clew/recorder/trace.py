@@ -38,6 +38,7 @@ class Trace(list[Any]):
         "callers",
         "following",
         "inside",
+        "origin",
         "over",
         "plans",
         "recorder",
@@ -55,6 +56,7 @@ class Trace(list[Any]):
         self.at = 0  # the line the innermost function is at
         self.callers: list[tuple[str, int, str]] = []  # the frames around its first call
         self.inside: int | Trace | None = None  # the call, or the log whose first call, the calls here belong to
+        self.origin: tuple[str, int] | None = None  # shard and call in which this process was started
         self.root: int = NO_CALL  # its first call, once the log was taken that far
         self.over = False  # nothing more will be written into it
         self.stack: list[int] = []  # open calls, as far as the log was taken; see traces.py

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from clew.records import Origin
 from clew.store.flush import EndColumns, StartColumns, written_callers
 
 from . import numbers
@@ -67,6 +68,7 @@ class LeanRows:
         self.lines: list[int] = []
         self.threads: list[tuple[int, int, str]] = []  # so many of the calls, in which thread
         self.callers: dict[int, list[tuple[str, int, str]]] = {}  # by call
+        self.origins: list[Origin] = []
         self.ended: list[int] = []
         self.ends: list[int] = []
         self.errors: dict[int, str] = {}  # by call
@@ -112,6 +114,7 @@ class LeanRows:
             trace.following.depth >= NO_LIMIT
             and trace.root != NO_CALL
             and not trace.callers
+            and (trace.stack or trace.origin is None)
             and min(trace.stack, default=1) > 0
         )
 
@@ -206,8 +209,13 @@ class LeanRows:
     def _first(self, trace: Trace, call: int) -> None:
         if trace.root == NO_CALL:
             trace.root = call
+        self._origin(trace, call)
         if trace.callers:
             self.callers[call], trace.callers = trace.callers, []
+
+    def _origin(self, trace: Trace, call: int) -> None:
+        if trace.origin is not None:
+            self.origins.append(Origin(call, *trace.origin))
 
     def _leave(self, trace: Trace, plan: _Known, number: int, time: int, payload: Any, returned: bool) -> None:
         call = trace.stack.pop()
@@ -242,6 +250,7 @@ class LeanRows:
             call.dropped = not in_scope and not call.plan.always
             if not trace.stack:
                 trace.root = call.id if trace.root == NO_CALL else trace.root
+                self._origin(trace, call.id)
                 call.callers, trace.callers = trace.callers, []
         trace.stack.append(~nearest if call.dropped else call.id)
         trace.plans.append(number * 4)

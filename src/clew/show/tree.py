@@ -210,6 +210,8 @@ class _Drawing:
             callers = []
         here = _MAIN if parent is None else parent.thread
         thread = "" if call.thread == here else call.thread
+        if parent is not None and call.pid != parent.pid:
+            thread = f"process {call.pid}"
         took = "not ended" if call.duration is None else duration(call.duration)
         return head_line(call.function, call.file, call.line, callers=chain(callers), thread=thread, took=took)
 

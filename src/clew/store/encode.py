@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from clew.records import Function, Kept, Note, Site, Summary, Value
+from clew.records import Function, Kept, Note, Origin, Site, Summary, Value
 from clew.store.arrays import lists, make, numbers, same
 from clew.store.blobs import Part
 from clew.store.flush import CallEnd, CallStart, ChangeColumns, EndColumns, Flush, Span, StartColumns
@@ -44,6 +44,7 @@ def encode(flush: Flush, parts: Sequence[Sequence[Part]], blob_length: int) -> p
         "changes": _rows("changes", _numbers(flush.changes)),
         "values": _values(flush, parts),
         "notes": _rows("notes", _attributes(flush.notes, Note.__slots__)),
+        "origins": _rows("origins", _attributes(flush.origins, Origin.__slots__)),
         "blobs": make([blob_length], pa.int64()),
         "checksum": make([UNSEALED], pa.uint64()),
     }

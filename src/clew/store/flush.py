@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from clew.records import Function, Note, Site, Value
+    from clew.records import Function, Note, Origin, Site, Value
 
 
 class CallStart(NamedTuple):
@@ -112,6 +112,7 @@ class Flush:
     changes: ChangeColumns | None = None
     values: list[tuple[int, Value]] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    origins: list[Origin] = field(default_factory=list)
     more_starts: StartColumns | None = None
     more_ends: EndColumns | None = None
     text_ids: npt.NDArray[np.int64] | None = None

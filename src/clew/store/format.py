@@ -33,11 +33,12 @@
 * `spans` says whose the changes are and when they happened: each takes the next so many rows of `changes`. Row i of n
   (from 1) of a span happened at start + (stop - start) // n * i. That is all that is known of it: the program does not
   look at the clock for each change. A change of kind 0 has the id of its value in `number`.
+* `origins` says of a call without a parent in its own shard which call of another shard started its process.
 * All numbers are little-endian; times are nanoseconds since 1970, UTC.
 
 History
     1   the first. `changes` had fields `call`, `time` and `value` in each row; no `spans`.
-    2   spans: 13 bytes a number instead of 37.
+    2   spans: 13 bytes a number instead of 37. Added since: `origins`.
 
 Rule for older versions: a reader reads every version from 1 to its own `FORMAT` and refuses newer ones by name. A
 version changes when an old reader would misread a new file. Columns and struct fields are therefore only ever added,
@@ -165,6 +166,7 @@ def schema() -> pa.Schema:
                 "notes",
                 [required("kind", text), required("subject", text), required("text", text), required("count", i64)],
             ),
+            rows("origins", [required("call", i64), required("shard", text), required("parent", i64)]),
             required("blobs", i64),
             required("checksum", pa.uint64()),
         ]

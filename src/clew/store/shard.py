@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from clew.records import Function, Note, Site, Value
+from clew.records import Function, Note, Origin, Site, Value
 from clew.store.columns import Array, Changes, Columns, Ends, Piece, SpannedPiece, Starts, StructPiece
 from clew.store.files import size_of
 from clew.store.folder import host_slug
@@ -47,6 +47,7 @@ class ShardReader:
         self.functions: dict[int, Function] = {}
         self.sites: dict[int, Site] = {}
         self.notes: list[Note] = []
+        self.origins: list[Origin] = []
         self.batches = 0
         self.run_ended = False  # set by RunReader, which knows: an unfinished end is then damage for sure
         self._pieces: dict[type[Columns], list[Piece]] = {kind: [] for kind in _TABLES}
@@ -132,6 +133,7 @@ class ShardReader:
         self.functions.update((row["id"], Function(**row)) for row in _dicts(batch, "functions", Function))
         self.sites.update((row["id"], Site(**row)) for row in _dicts(batch, "sites", Site))
         self.notes.extend(Note(**row) for row in _dicts(batch, "notes", Note))
+        self.origins.extend(Origin(**row) for row in _dicts(batch, "origins", Origin))
         for kind, name in _TABLES.items():
             if name in batch.tables:
                 self._pieces[kind].append(_piece(batch, name))

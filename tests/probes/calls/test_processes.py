@@ -58,6 +58,12 @@ def test_the_work_of_a_pool_is_in_the_same_run(tmp_path: Path, method: str) -> N
     calls = run.calls("outer")
     # a pool ends its workers without a word: of the last call the end may be missing, or the call itself
     assert len(calls) >= 2
+    (main,) = run.tree().roots
+    assert main.function == "main"
+    assert {call.parent for call in calls} == {main}
+    assert set(calls) <= set(main.children)
+    assert f"[process {calls[0].pid}]" in str(run.tree())
+    assert {call.function for call in run.tree(function="inner").roots} == {"main"}
     assert {call.args["x"] for call in calls} <= {0, 1, 2, 3}
     assert all(child.function == "inner" for call in calls for child in call.children)
     assert len({call.shard for call in run.calls()}) >= 2

@@ -16,7 +16,7 @@ from clew.recorder.plan import Plan
 from clew.recorder.trace import OFF, Busy, Trace, busy, clock, here
 from clew.values import SCALARS, Keep, capture
 
-from .inherit import tell_children, tell_children_no_more
+from . import inherit
 
 if TYPE_CHECKING:
     from .following import Following
@@ -46,6 +46,11 @@ def begin(plan: Plan) -> Any:
     return OFF
 
 
+def _before_fork() -> None:
+    if roots:
+        inherit.remember_origin()
+
+
 def _in_child() -> None:
     """After a fork inside a followed call: the parent's calls go on there; what is called here begins trees here."""
     global _parents
@@ -55,7 +60,7 @@ def _in_child() -> None:
         here.set(None)
 
 
-os.register_at_fork(after_in_child=_in_child)
+os.register_at_fork(before=_before_fork, after_in_parent=inherit.forget_origin, after_in_child=_in_child)
 
 
 def open_trace(following: Following, frame: FrameType | None, inside: Trace | None = None) -> Trace:
@@ -64,12 +69,13 @@ def open_trace(following: Following, frame: FrameType | None, inside: Trace | No
     with Busy():
         recorder = recording.recorder()
         if inside is None:
-            tell_children(following)
+            inherit.tell_children(following)
     trace = following.new_trace(recorder, thread, thread_name(thread))
     if inside is None:
         around = place_of(thread).call
         trace.inside = None if around is None else around.id
         trace.callers = callers_of(frame)
+        trace.origin = inherit.origin
         roots.append(trace)
     else:
         trace.inside = inside
@@ -87,7 +93,7 @@ def end(trace: Any) -> None:
         if trace in roots:
             roots.remove(trace)
             if not roots:
-                tell_children_no_more()
+                inherit.tell_children_no_more()
         if _is_worker():
             trace.recorder.flush_soon()
 
