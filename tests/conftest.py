@@ -15,7 +15,15 @@ for _name in ("CLEW", "CLEW_DIR", "CLEW_QUIET"):
     os.environ.pop(_name, None)
 
 #: A test file whose name holds one of these words needs that library.
-LIBRARIES = {"torch": "torch", "pandas": "pandas", "hdf5": "h5py", "h5py": "h5py", "matplotlib": "matplotlib"}
+LIBRARIES = {
+    "torch": "torch",
+    "pandas": "pandas",
+    "hdf5": "h5py",
+    "h5py": "h5py",
+    "matplotlib": "matplotlib",
+    "zarr": "zarr",
+    "safetensors": "safetensors",
+}
 
 #: On the primary Python every test runs, and a missing library fails the tests that need it.
 PRIMARY = sys.version_info[:2] == (3, 11) or os.environ.get("CLEW_PRIMARY") == "1"

@@ -28,16 +28,32 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": COMMON,
     "recorder": COMMON | {"store", "values"},
     "recording": COMMON | {"store", "values", "recorder", "metadata", "sizes", "history"},  # a run reads like any other
-    "probes": COMMON | {"recording", "recorder", "values", "show"},  # show: the short text of `show=True`
+    "probes": COMMON | {"recording", "recorder", "values", "show", "engines"},  # show: the short text of `show=True`
+    "engines": COMMON | {"values"},  # they bring together what was recorded, and know nothing of who recorded it
     "show": COMMON,
-    "rerun": COMMON,  # it is given the call
+    "rerun": COMMON | {"recorder"},  # it is given the call; the recorder may know whose it was
     "history": COMMON | {"store", "values", "show", "rerun"},
     "export": COMMON | {"history", "store"},
+    "integrations": COMMON | {"probes"},
 }
 #: These may know everything: the public face, the command line, the notebook's magic, and the faces of other tools.
 ANYTHING = {"__init__", "__main__", "commands", "compat", "magics"}
 
-HEAVY = ("numpy", "pyarrow", "torch", "pandas", "h5py", "rich", "starlette", "uvicorn", "xxhash", "wrapt", "matplotlib")
+HEAVY = (
+    "numpy",
+    "pyarrow",
+    "torch",
+    "pandas",
+    "h5py",
+    "rich",
+    "starlette",
+    "uvicorn",
+    "xxhash",
+    "wrapt",
+    "matplotlib",
+    "zarr",
+    "safetensors",
+)
 
 MODULES = sorted(SOURCE.rglob("*.py"))
 

@@ -8,12 +8,14 @@ from clew._version import __version__
 
 if TYPE_CHECKING:
     from clew.errors import ClewError
+    from clew.export.hdf5saver import HDF5Saver
     from clew.history import Call, Change, Run, Series
     from clew.history import all_runs as runs
     from clew.history import open_run as open
     from clew.probes.calls import follow, log
     from clew.probes.calls.messages import LogHandler
     from clew.probes.lines import watch
+    from clew.probes.model import ModelTracer, dump, reduce
     from clew.recording import current, off, on
     from clew.recording import start as run
     from clew.records import DELETED, NotKept
@@ -23,6 +25,10 @@ _HOMES = {
     "follow": ("clew.probes.calls", "follow"),
     "log": ("clew.probes.calls", "log"),
     "LogHandler": ("clew.probes.calls.messages", "LogHandler"),
+    "ModelTracer": ("clew.probes.model", "ModelTracer"),
+    "HDF5Saver": ("clew.export.hdf5saver", "HDF5Saver"),
+    "reduce": ("clew.probes.model", "reduce"),
+    "dump": ("clew.probes.model", "dump"),
     "run": ("clew.recording", "start"),
     "current": ("clew.recording", "current"),
     "on": ("clew.recording", "on"),

@@ -47,6 +47,10 @@ class RerunError(ClewError, RuntimeError):
     """A recorded call cannot be made again as it was."""
 
 
+class NonfiniteError(ClewError, FloatingPointError):
+    """A tracer that was told to raise has found the birth of a NaN or Inf."""
+
+
 class MissingLibraryError(ClewError, ImportError):
     """Something was asked for that needs a library which is not installed."""
 

@@ -304,6 +304,14 @@ def start(
     return Recording(name, path=path, tags=tags, keep=keep, disk=disk, memory=memory)
 
 
+def join(folder: Path) -> Recording:
+    """Record into a run that another process has opened, until this process ends."""
+    with _lock:
+        recording = Recording()
+        recording._join(folder)
+        return recording
+
+
 def open_until_exit(recording: Recording, more_notes: Callable[[], list[Note]]) -> None:
     """Open a run that stays open until the program ends (`clew run`); `more_notes` adds to its ledger."""
     recording._more_notes = more_notes

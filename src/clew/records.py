@@ -75,6 +75,8 @@ class Summary:
     std: float | None = None
     nan: int | None = None
     inf: int | None = None
+    norm: float | None = None  # L2, of the finite numbers, as mean and std
+    zeros: float | None = None  # the fraction of all elements
 
 
 @dataclass(slots=True)

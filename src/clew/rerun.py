@@ -21,6 +21,7 @@ from types import FunctionType, MappingProxyType, MethodType, ModuleType, Simple
 from typing import TYPE_CHECKING, Any
 
 from clew.errors import RerunError, nearest
+from clew.recorder import alive
 from clew.records import Kept, NotKept, Object
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ def rerun(call: Call, *, debug: bool = False, replace: Mapping[str, Any] | None 
     replace  arguments by name, in place of the recorded ones
     """
     function, given = _find(call)
+    owner = alive.owner_of(call.pid, call.id)
+    if owner is not None:
+        given = {"self": owner, **given}
     args, kwargs = _arguments(call, function, {**given, **(replace or {})})
     return _debugged(function, args, kwargs) if debug else function(*args, **kwargs)
 

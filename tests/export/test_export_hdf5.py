@@ -12,7 +12,7 @@ import pytest
 
 from clew.errors import MissingLibraryError
 from clew.export import export
-from clew.export.hdf5 import group_name
+from clew.export.hdf5 import chunk, group_name
 from clew.records import DELETED
 from history.writing import Written, simple_run
 
@@ -41,17 +41,92 @@ def test_arrays_of_one_shape_are_one_dataset(tmp_path: Path) -> None:
         np.testing.assert_array_equal(values[3], arrays[3])
 
 
-def test_arrays_of_different_shapes_are_a_dataset_each(tmp_path: Path) -> None:
-    with written(tmp_path, {"w": [np.zeros(2), np.ones(3), "text"]}) as file:
-        values = file["changes/w/values"]
-        assert values["1"][:].tolist() == [1, 1, 1]
-        assert json.loads(values["2"][()]) == "text"
+def test_every_dataset_can_grow(tmp_path: Path) -> None:
+    with written(tmp_path, {"w": [np.zeros((2, 3)), np.ones((2, 3))]}) as file:
+        group = file["changes/w"]
+        assert group["values"].maxshape == (None, None, None)
+        assert {key: group[key].maxshape[0] for key in group} == dict.fromkeys(
+            ["values", "shapes", "steps", "times", "lines", "ranks"]
+        )
 
 
-def test_texts_and_mixtures_are_json(tmp_path: Path) -> None:
-    with written(tmp_path, {"x": ["a", {"b": 1}, None, "\udc80"]}) as file:
-        texts = file["changes/x/values"].asstr()[:]
-        assert [json.loads(text) for text in texts] == ["a", {"b": 1}, None, "\udc80"]
+def test_smaller_arrays_are_padded_and_their_shapes_kept(tmp_path: Path) -> None:
+    with written(tmp_path, {"w": [np.zeros(2), np.ones(3)], "n": [np.ones((1, 2), int), np.ones((2, 1), int)]}) as file:
+        floats, whole = file["changes/w"], file["changes/n"]
+        np.testing.assert_array_equal(floats["values"][:], [[0, 0, np.nan], [1, 1, 1]])
+        assert floats["shapes"][:].tolist() == [[2], [3]]
+        assert np.isnan(floats["values"].attrs["fill"])
+        assert whole["values"][:].tolist() == [[[1, 1], [0, 0]], [[1, 0], [1, 0]]]
+        assert (whole["values"].attrs["fill"], whole["shapes"][:].tolist()) == (0, [[1, 2], [2, 1]])
+
+
+def test_another_number_of_dimensions_or_dtype_has_its_own_dataset(tmp_path: Path) -> None:
+    values = [np.zeros(2), np.ones((1, 2)), np.ones(2, complex), "text", np.full(2, 5.0)]
+    with written(tmp_path, {"w": values}) as file:
+        group = file["changes/w"]
+        assert group["values"][:].tolist() == [[0, 0], [5, 5]]
+        assert group["steps"][:].tolist() == [0, 4]
+        assert group["values_2d"][:].tolist() == [[[1, 1]]]
+        assert group["steps_2d"][:].tolist() == [1]
+        assert group["values_1d_complex128"].shape == (1, 2)
+        assert group["values_text"].asstr()[:].tolist() == ["text"]
+        assert group["lines_text"][:].tolist() == [10]
+
+
+def test_texts_are_texts_and_other_things_json(tmp_path: Path) -> None:
+    with written(tmp_path, {"x": ["a", {"b": 1}, None, "\udc80", "\0"]}) as file:
+        group = file["changes/x"]
+        assert group["values"].asstr()[:].tolist() == ["a"]
+        assert [json.loads(text) for text in group["values_json"].asstr()[:]] == [{"b": 1}, None, "\udc80", "\0"]
+        assert group["steps_json"][:].tolist() == [1, 2, 3, 4]
+        assert (group["values"].attrs["kind"], group["values_json"].attrs["kind"]) == ("text", "json")
+
+
+def test_the_rank_of_each_value_is_told(tmp_path: Path) -> None:
+    run = Written(tmp_path / "runs")
+    for rank in (0, 1):
+        shard = run.shard(rank)
+        shard.change(shard.call(at=0), "x", rank + 0.5, at=rank + 1)
+        shard.close()
+    with h5py.File(export(run.open(), "hdf5", tmp_path / "out.h5")) as file:
+        assert file["changes/x/ranks"][:].tolist() == [0, 1]
+        assert file["changes/x/values"][:].tolist() == [0.5, 1.5]
+
+
+def test_many_values_are_written_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clew.export.hdf5.BLOCK", 3)
+    monkeypatch.setattr("clew.export.hdf5.NUMBERS", 3)
+    arrays = [DELETED if number == 4 else np.full(2, number) for number in range(10)]
+    with written(tmp_path, {"w": arrays, "n": list(range(10))}) as file:
+        assert file["changes/w/values"][:, 0].tolist() == [0, 1, 2, 3, 5, 6, 7, 8, 9]
+        assert file["changes/w/steps"][:].tolist() == [0, 1, 2, 3, 5, 6, 7, 8, 9]
+        assert file["changes/n/values"][:].tolist() == list(range(10))
+
+
+def test_a_name_that_was_only_deleted_has_an_empty_dataset(tmp_path: Path) -> None:
+    with written(tmp_path, {"x": [DELETED]}) as file:
+        assert len(file["changes/x/values"]) == 0
+
+
+def test_whole_and_fractional_steps_of_one_name_are_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clew.export.hdf5.BLOCK", 1)
+    run = Written(tmp_path / "runs")
+    shard = run.shard()
+    call = shard.call()
+    for step in (1, 1.5):
+        shard.step(call, step)
+        shard.change(call, "x", np.ones(2))
+    shard.close()
+    with h5py.File(export(run.open(), "hdf5", tmp_path / "out.h5")) as file:
+        assert file["changes/x/steps"][:].tolist() == [1.0, 1.5]
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [((), (1024,)), ((64, 128), (8, 64, 128)), ((0, 5), (1024, 1, 5)), ((4096, 512), (1, 512, 512))],
+)
+def test_a_chunk_is_of_a_size_that_appends_well(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    assert chunk(shape, 4) == expected
 
 
 def test_steps_that_are_no_numbers_are_json(tmp_path: Path) -> None:

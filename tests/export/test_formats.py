@@ -13,8 +13,9 @@ from clew.export import ending, export, formats, writer
 from history.writing import simple_run
 
 
-def test_the_four_formats_are_there() -> None:
-    assert formats()[:4] == ["json", "csv", "parquet", "hdf5"]
+def test_the_formats_are_there() -> None:
+    assert formats()[:6] == ["json", "csv", "parquet", "hdf5", "zarr", "safetensors"]
+    assert [ending(format) for format in formats()[3:6]] == [".h5", ".zarr", ".safetensors"]
 
 
 def test_an_unknown_format_is_an_error_that_suggests_the_nearest() -> None:
@@ -23,13 +24,13 @@ def test_an_unknown_format_is_an_error_that_suggests_the_nearest() -> None:
 
 
 def test_another_package_can_add_a_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = EntryPoint("zarr", "os.path:join", "clew.exports")
+    point = EntryPoint("feather", "os.path:join", "clew.exports")
     monkeypatch.setattr(clew.export, "entry_points", lambda group: [point] if group == "clew.exports" else [])
-    assert formats()[-1] == "zarr"
-    assert ending("zarr") == ".zarr"
+    assert formats()[-1] == "feather"
+    assert ending("feather") == ".feather"
     import os.path
 
-    assert writer("zarr") is os.path.join
+    assert writer("feather") is os.path.join
 
 
 def test_without_a_target_the_file_is_named_after_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +69,7 @@ def test_a_failure_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["out.csv"]
 
 
-@pytest.mark.parametrize("format", ["json", "csv", "parquet"])
+@pytest.mark.parametrize("format", ["json", "csv", "parquet", "hdf5", "zarr", "safetensors"])
 def test_progress_ends_with_everything_done(tmp_path: Path, format: str) -> None:
     told: list[tuple[int, int]] = []
     run = simple_run(tmp_path / "runs", {"x": [1, 2], "y": ["a"]})
@@ -76,7 +77,7 @@ def test_progress_ends_with_everything_done(tmp_path: Path, format: str) -> None
     assert told == [(2, 3), (3, 3)]
 
 
-@pytest.mark.parametrize("format", ["json", "csv", "parquet"])
+@pytest.mark.parametrize("format", ["json", "csv", "parquet", "hdf5", "zarr", "safetensors"])
 def test_an_empty_run_makes_a_file(tmp_path: Path, format: str) -> None:
     run = simple_run(tmp_path / "runs", {})
     assert export(run, format, tmp_path / "out").stat().st_size > 0

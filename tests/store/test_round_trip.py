@@ -91,7 +91,7 @@ def test_notes_come_back(tmp_path: Path) -> None:
 
 
 def test_a_value_comes_back_with_its_whole_summary(tmp_path: Path) -> None:
-    summary = Summary((2, 3), "<f4", "cuda:0", 6, 24, -1.5, float("inf"), float("nan"), 0.0, 1, 2)
+    summary = Summary((2, 3), "<f4", "cuda:0", 6, 24, -1.5, float("inf"), float("nan"), 0.0, 1, 2, 3.5, 0.25)
     value = Value("numpy.ndarray", '{"é": 1}', [], Kept.SUMMARY, "over 32 MiB", summary, b"d" * 16)
     got = written(tmp_path, Flush(0, values=[(7, value)])).value(7)
     assert repr(got) == repr(value)  # by repr, because a NaN is in it
@@ -184,6 +184,8 @@ summaries = st.builds(
     length=st.none() | st.integers(0, 2**63 - 1),
     min=st.none() | st.floats(allow_nan=False),
     nan=st.none() | st.integers(0, 9),
+    norm=st.none() | st.floats(0, allow_nan=False),
+    zeros=st.none() | st.floats(0, 1),
 )
 values = st.builds(
     Value,

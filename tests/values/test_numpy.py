@@ -269,6 +269,22 @@ def test_statistics_at_capture_agree_with_those_of_the_reader() -> None:
     assert (now.min, now.max) == (later.min, later.max)
 
 
+def test_norm_and_zeros_are_told_at_capture_by_the_reader_and_in_the_body() -> None:
+    array = np.array([[3.0, 0.0, np.nan], [-4.0, np.inf, -0.0]])
+    for keep in ("full", "summary"):
+        found = capture(array, parse_keep(keep)).value
+        summary = summary_of(found)
+        assert (summary.norm, summary.zeros, summary.nan, summary.inf) == (5.0, 2 / 6, 1, 1)
+    back = decode(found)
+    assert isinstance(back, NotKept) and (back.summary.norm, back.summary.zeros) == (5.0, 2 / 6)
+
+
+def test_complex_numbers_have_a_norm_but_no_order() -> None:
+    summary = summary_of(capture(np.array([3 + 4j, 0, complex(np.nan, 1), complex(1, np.inf)])).value)
+    assert (summary.min, summary.max, summary.mean, summary.std) == (None, None, None, None)
+    assert (summary.norm, summary.zeros, summary.nan, summary.inf) == (5.0, 0.25, 1, 1)
+
+
 def test_things_without_statistics_have_none() -> None:
     for array in (np.array(["a"]), np.array([1j]), STRUCTURED, np.array([], "f4")):
         assert summary_of(capture(array).value).mean is None

@@ -7,7 +7,7 @@ from typing import Any
 
 SHELLS = ("bash", "zsh", "fish")
 TAKES_RUN = ("show", "export")
-FORMATS = "json csv parquet hdf5"
+FORMATS = "json csv parquet hdf5 zarr safetensors"
 
 
 def add(subparsers: Any) -> None:

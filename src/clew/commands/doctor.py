@@ -22,7 +22,9 @@ REQUIRED = ("numpy", "pyarrow", "xxhash", "rich")
 EXTRAS = {  # library → what it is for, the extra that brings it
     "torch": ("tensors come back as tensors", "torch"),
     "pandas": ("data frames; Series.to_pandas()", "pandas"),
-    "h5py": ("clew export --to hdf5", "hdf5"),
+    "h5py": ("clew.HDF5Saver; clew export --to hdf5", "hdf5"),
+    "zarr": ("clew export --to zarr", "zarr"),
+    "safetensors": ("clew export --to safetensors", "safetensors"),
     "matplotlib": ("Series.plot()", "plot"),
 }
 SWITCHES = ("CLEW", "CLEW_DIR", "CLEW_QUIET", "CLEW_STRICT")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clew.commands.console import print_json, progress_bar
@@ -15,7 +16,7 @@ def add(subparsers: Any) -> None:
     parser.description = "Writes a run, or some names of it, as a file for other tools."
     parser.add_argument("run", metavar="RUN", help="a run's folder, its name, or `latest`")
     parser.add_argument("names", metavar="NAME", nargs="*", help="only this name (or pattern)")
-    parser.add_argument("--to", required=True, metavar="FORMAT", help="json, csv, parquet, hdf5")
+    parser.add_argument("--to", required=True, metavar="FORMAT", help="json, csv, parquet, hdf5, zarr, safetensors")
     parser.add_argument("-o", "--output", metavar="FILE", help="where to (a file named after the run, here)")
     parser.add_argument("--json", action="store_true", help="say what was written for machines")
 
@@ -30,9 +31,16 @@ def main(args: argparse.Namespace) -> int:
     names = chosen(run, args.names) if args.names else None
     with progress_bar(f"to {args.to}") as progress:
         path = export(run, args.to, args.output, names=names, progress=progress)
-    size = path.stat().st_size
+    size = _size(path)
     if args.json:
         print_json({"path": str(path.absolute()), "format": args.to, "bytes": size})
     else:
         print(f"{path} ({size:,} bytes)")
     return 0
+
+
+def _size(path: Path) -> int:
+    """Of a file, or of all files in a folder (Zarr)."""
+    return (
+        sum(each.stat().st_size for each in path.rglob("*") if each.is_file()) if path.is_dir() else path.stat().st_size
+    )

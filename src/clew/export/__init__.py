@@ -24,7 +24,10 @@ FORMATS = {  # format → module, ending
     "csv": ("clew.export.csv", ".csv"),
     "parquet": ("clew.export.parquet", ".parquet"),
     "hdf5": ("clew.export.hdf5", ".h5"),
+    "zarr": ("clew.export.zarr", ".zarr"),
+    "safetensors": ("clew.export.safetensors", ".safetensors"),
 }
+FOLDERS = frozenset(["zarr"])  # these write a folder, and say themselves what they think of one that is there
 
 Progress = Callable[[int, int], None]
 
@@ -78,7 +81,7 @@ def export(
         raise OptionError(
             "no-folder", f"There is no folder {path.absolute().parent}.", "Make it, or choose another with -o."
         )
-    if path.is_dir():
+    if path.is_dir() and format not in FOLDERS:
         raise OptionError("export-target", f"{path} is a folder.", "Give the name of a file.")
     return write(run, path, names=names, progress=progress)
 

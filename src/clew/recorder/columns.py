@@ -263,9 +263,10 @@ def _changed_rows(call: LiveCall, values: list[Any], names: list[int]) -> Ints:
     assert last is not None
     rows = []
     for row, (value, name) in enumerate(zip(values, names, strict=True)):
-        if dedupe and same(last[name], value):
-            continue
-        last[name] = value
+        if dedupe:
+            if same(last[name], value):
+                continue
+            last[name] = value
         rows.append(row)
     return np.array(rows, np.int64)
 

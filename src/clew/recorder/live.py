@@ -75,6 +75,8 @@ def thread_name(thread: int) -> str:
 class LiveCall:
     """One call being recorded: its log, and the captures of the mutable values its names hold."""
 
+    stage: str | None = None
+
     __slots__ = ("args", "callers", "clock", "drained_at", "dropped", "ended", "error", "held", "id", "kept_counts",
                  "last", "line", "log", "parent", "parent_id", "place", "plan", "recorder", "result", "started",
                  "thread", "thread_name", "tracked")  # fmt: skip

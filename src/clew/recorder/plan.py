@@ -135,6 +135,32 @@ class Plan:
         return best
 
 
+class GrowingPlan(Plan):
+    """A plan whose names are found out while the program runs. It has room for so many; then another is needed."""
+
+    __slots__ = ("_indexes",)
+    _FREE = Watched("")
+
+    def __init__(self, name: str, module: str, file: str, line: int, room: int) -> None:
+        watched = (Watched("step", "step"), *[self._FREE] * room)
+        super().__init__(name, module, file, line, watched, [line], [False], dedupe=False)
+        self.always = False  # names are asked for elsewhere
+        self._indexes = {"step": 0}
+
+    def site_of(self, name: str) -> int | None:
+        """The site of a name, new or known; None if there is no room left."""
+        index = self._indexes.get(name)
+        if index is None:
+            with _lock:
+                index = self._indexes.setdefault(name, len(self._indexes))
+                if index >= self.width:
+                    del self._indexes[name]
+                    return None
+                self.watched = (*self.watched[:index], Watched(name), *self.watched[index + 1 :])
+                self.names = (*self.names[:index], name, *self.names[index + 1 :])
+        return self.site(0, index)
+
+
 _lock = threading.Lock()
 _plans: list[Plan] = []
 _bases: list[int] = []

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from clew import env, trouble
 from clew.records import Function, Kept, Note, Site, Value
 from clew.values import AUTO, Keep, capture, summary_of
+from clew.values.later import Later
 
 from .live import LiveCall
 from .plan import Plan, plan_of
@@ -99,9 +100,12 @@ class Recorder:
         """Count copied bytes; when too many wait, write them now instead of growing without bound."""
         size = sum(len(memoryview(part).cast("B")) if part else 0 for part in value.parts)
         if size:
-            self.pending += size
-            if self.pending > self.memory:
-                self.flush()
+            self.hold_bytes(size)
+
+    def hold_bytes(self, size: int) -> None:
+        self.pending += size
+        if self.pending > self.memory:
+            self.flush()
 
     # ---- the thread -----------------------------------------------------------------------------------------------
 
@@ -317,6 +321,7 @@ class Recorder:
             args=args,
             rank=self._rank,
             line=call.line,
+            stage=call.stage,
             callers=written_callers(call.callers),
         )
 
@@ -448,4 +453,6 @@ def _emptied(queue: list[LiveCall]) -> list[LiveCall]:
 
 
 def _as_value(value: Any) -> Value:
-    return value if type(value) is Value else capture(value, AUTO).value
+    if type(value) is Value:
+        return value
+    return value.value() if isinstance(value, Later) else capture(value, AUTO).value

@@ -25,8 +25,8 @@ UNSEALED = 0x_C1E3_5EA1_C1E3_5EA1
 
 Fields = dict[str, "Sequence[Any] | pa.Array"]  # one entry per field of a struct; none at all for no rows
 
-_SUMMARY_NUMBERS = ("min", "max", "mean", "std")
-_SUMMARY_FIELDS = ("shape", "dtype", "device", "length", "size", *_SUMMARY_NUMBERS, "nan", "inf")
+_SUMMARY_NUMBERS = ("min", "max", "mean", "std", "norm", "zeros")
+_SUMMARY_FIELDS = ("shape", "dtype", "device", "length", "size", "nan", "inf", *_SUMMARY_NUMBERS)
 _VALUE_FIELDS = ("type", "body", "kept", "why", "digest", "summary")
 _of_summary = attrgetter(*_SUMMARY_FIELDS)
 _of_value = attrgetter(*_VALUE_FIELDS)

@@ -38,7 +38,7 @@
 
 History
     1   the first. `changes` had fields `call`, `time` and `value` in each row; no `spans`.
-    2   spans: 13 bytes a number instead of 37. Added since: `origins`.
+    2   spans: 13 bytes a number instead of 37. Added since: `origins`; `norm` and `zeros` of `values`.
 
 Rule for older versions: a reader reads every version from 1 to its own `FORMAT` and refuses newer ones by name. A
 version changes when an old reader would misread a new file. Columns and struct fields are therefore only ever added,
@@ -159,6 +159,8 @@ def schema() -> pa.Schema:
                     *statistics,
                     pa.field("nan", i64),
                     pa.field("inf", i64),
+                    pa.field("norm", f64),
+                    pa.field("zeros", f64),
                     required("parts", pa.list_(required("item", pa.struct(part)))),
                 ],
             ),

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from clew.store.columns import Array
 
-_SUMMARY_FIELDS = ("shape", "dtype", "device", "length", "size", "min", "max", "mean", "std", "nan", "inf")
+_STATISTICS = ("min", "max", "mean", "std", "nan", "inf", "norm", "zeros")
+_SUMMARY_FIELDS = ("shape", "dtype", "device", "length", "size", *_STATISTICS)  # in the order of `Summary`
 _VALUE_FIELDS = ("type", "body", "kept", "why", "digest", *_SUMMARY_FIELDS, "parts")
 
 

@@ -189,7 +189,7 @@ def _describe(node: Node, base: Any, walk: Looking) -> None:
 
 def written_summary(summary: Summary) -> dict[str, Any]:
     """A summary inside a body: JSON, so that an infinity is an atom."""
-    names = ("device", "size", "min", "max", "mean", "std", "nan", "inf")
+    names = ("device", "size", "min", "max", "mean", "std", "nan", "inf", "norm", "zeros")
     found = {name: plain(getattr(summary, name)) for name in names if getattr(summary, name) is not None}
     return {"shape": list(summary.shape or ()), "dtype": summary.dtype, **found}
 

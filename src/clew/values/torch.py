@@ -162,7 +162,7 @@ def _take_dense(obj: Any, node: Node, walk: Looking) -> tuple[int, bytes | None]
     if walk.light and not walk.stats:
         return address, None
     pieces = _pieces_of(obj, size)
-    node.content = _described(pieces, node) if walk.describing else _hashed(pieces)
+    node.content = _described(obj, pieces, node.summary) if walk.describing else _hashed(pieces)
     return address, None
 
 
@@ -193,12 +193,12 @@ def _address(obj: Any, size: int) -> int:
     return address
 
 
-def _pieces_of(obj: Any, size: int) -> Iterator[bytes]:
-    """All elements in C order, a piece at a time: a large tensor is not copied as a whole."""
+def _pieces_of(obj: Any, size: int) -> Iterator[Any]:
+    """The bytes of all elements in C order, a piece at a time: a large tensor is not copied as a whole."""
     if size and _is_direct(obj):
-        address = _address(obj, size)
+        memory = memoryview(_memory(_address(obj, size), size))
         for start in range(0, size, _PIECE):
-            yield ctypes.string_at(address + start, min(_PIECE, size - start))
+            yield memory[start : start + _PIECE]
         return
     with _Quiet():
         flat = obj.detach()
@@ -209,36 +209,17 @@ def _pieces_of(obj: Any, size: int) -> Iterator[bytes]:
             yield _gathered(some, some.numel() * some.element_size())
 
 
-def _hashed(pieces: Iterator[bytes]) -> bytes:
+def _hashed(pieces: Iterator[Any]) -> bytes:
     hasher = xxh3_128()
     for piece in pieces:
         hasher.update(piece)
     return hasher.digest()
 
 
-def _described(pieces: Iterator[bytes], node: Node) -> bytes:
-    """Hash and statistics in one pass over the bytes."""
-    import numpy as np
+def _described(obj: Any, pieces: Iterator[Any], summary: Summary) -> bytes:
+    from clew.values.torchstats import described
 
-    from clew.values.dtypes import numbers_from
-    from clew.values.stats import can_describe, describe
-
-    assert node.summary is not None
-    assert node.note is not None
-    hasher, dtype, summary = xxh3_128(), node.note["dtype"], node.summary
-
-    def numbers() -> Iterator[Any]:
-        for piece in pieces:
-            hasher.update(piece)
-            found = numbers_from(piece, dtype)
-            if found is not None and can_describe(found.dtype):
-                yield found
-
-    with np.errstate(all="ignore"):
-        describe(numbers(), summary)
-    if summary.min is None and not summary.nan:
-        summary.nan = summary.inf = None  # nothing of it was a number
-    return hasher.digest()
+    return described(obj, pieces, summary)
 
 
 def _written(summary: Summary | None) -> dict[str, Any]:

@@ -125,6 +125,12 @@ def is_ours(function: FunctionType) -> bool:
     return any(name.startswith(".clew_") for name in function.__code__.co_varnames)
 
 
+def original_code(function: FunctionType) -> CodeType:
+    """The code as the user wrote it."""
+    known = _known.get(function)
+    return function.__code__ if known is None else known.original
+
+
 def followed(function: FunctionType) -> Follow | None:
     """How a function is followed, if it is."""
     known = _known.get(function)
@@ -176,8 +182,12 @@ def rewrite_code(
     module: str | None,
     group: str | None,
     follow: Follow | None = None,
+    entrance: Callable[[Plan], Any] | None = None,
 ) -> tuple[CodeType, Plan] | source.Unknown:
-    """The instrumented form of a code object, and its plan; or why there is none."""
+    """The instrumented form of a code object, and its plan; or why there is none.
+
+    `entrance` makes the way in, where that is not one of watched or followed functions.
+    """
     node = source.as_function(found.node)
     own = local_names(original, node, found.context.class_name)
     parameters = parameter_names(node)
@@ -206,7 +216,10 @@ def rewrite_code(
     plan.from_star = any(e.form is Form.ALL for options in requests for e in options.expressions)
     if follow is not None:
         plan.always, plan.root = bool(requests), follow.root
-    enter = partial(_entrance(original, plan), plan) if follow is None else follow.enter(plan, original.co_flags)
+    if entrance is not None:
+        enter = entrance(plan)
+    else:
+        enter = partial(_entrance(original, plan), plan) if follow is None else follow.enter(plan, original.co_flags)
     try:
         code = assemble(rewritten, original, found.context, plan, objects(enter))
     except (SyntaxError, RecursionError) as error:  # "too many statically nested blocks": ours are one more

@@ -1,0 +1,1 @@
+"""How the values of many processes come together: one file for each way."""

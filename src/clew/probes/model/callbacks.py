@@ -1,0 +1,36 @@
+"""Callbacks of users: called with lists they may change, and never able to harm the program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clew import trouble
+
+from .options import Callback
+
+
+def run(callbacks: tuple[Callback, ...], stage: str, name: str, values: list[Any], iterations: Any, ranks: Any) -> None:
+    """One after the other. What one returns, if it is a list, takes the place of the values. One that raises is told
+    once, and what there was before it stays."""
+    for callback in callbacks:
+        before = list(values)
+        try:
+            given = callback(name, values, iterations, ranks)
+        except Exception as error:
+            values[:] = before
+            _report(callback, stage, f"raised on `{name}`; the values stay as they were before it", error)
+            continue
+        if given is None:
+            continue
+        if isinstance(given, list):
+            values[:] = given
+        else:
+            values[:] = before
+            _report(
+                callback, stage, f"gave a {type(given).__name__} for `{name}`; a list of values, or None, is needed"
+            )
+
+
+def _report(callback: Any, stage: str, what: str, error: Exception | None = None) -> None:
+    title = getattr(callback, "__qualname__", type(callback).__name__)
+    trouble.report(f"callback:{stage}:{id(callback)}", f"the {stage} callback {title} {what}", "", error)

@@ -1,0 +1,63 @@
+"""From what a program calls to the model inside it: paths are those of the model."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+
+
+def unwrapped(model: Any) -> Any:
+    """Without `DataParallel`, `DistributedDataParallel` and `torch.compile` around it."""
+    while True:
+        inner = _inner(model)
+        if inner is None:
+            return model
+        model = inner
+
+
+def _inner(model: Any) -> Any:
+    parallel = torch.nn.parallel
+    if isinstance(model, (parallel.DataParallel, parallel.DistributedDataParallel)):
+        return model.module
+    return getattr(model, "_orig_mod", None) if is_compiled(model) else None
+
+
+def is_compiled(model: Any) -> bool:
+    frames = sys.modules.get("torch._dynamo.eval_frame")
+    return frames is not None and isinstance(model, frames.OptimizedModule)
+
+
+def is_replicated(model: Any) -> bool:
+    """Whether gradients are averaged over processes after they were computed."""
+    return isinstance(model, torch.nn.parallel.DistributedDataParallel)
+
+
+def has_compiled_parts(model: Any) -> bool:
+    """Whether any module in it was compiled (`module.compile()`, or a compiled module put into it)."""
+    return any(getattr(each, "_compiled_call_impl", None) is not None or is_compiled(each) for each in model.modules())
+
+
+class Uncompiled:
+    """While tracing: compiled code runs as it was written. Compiled code calls no hooks."""
+
+    def __init__(self) -> None:
+        self._stance: Any = None
+
+    def __enter__(self) -> Uncompiled:
+        if "torch._dynamo" in sys.modules and hasattr(torch.compiler, "set_stance"):
+            self._stance = torch.compiler.set_stance("force_eager")
+            self._stance.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._stance is not None:
+            self._stance.__exit__(None, None, None)
+            self._stance = None
+
+    @property
+    def mattered(self) -> bool:
+        """Whether anything was compiled in this process."""
+        frames = sys.modules.get("torch._dynamo.convert_frame")
+        return self._stance is not None and bool(getattr(frames, "FRAME_COUNTER", 0))

@@ -1,0 +1,43 @@
+"""One call of a module, written into the run with its inputs in full."""
+
+from __future__ import annotations
+
+from time import time_ns
+from typing import TYPE_CHECKING, Any
+
+from clew import recording
+from clew.recorder import alive
+from clew.recorder.plan import Plan, Watched
+from clew.values import capture, parse_keep
+
+from .sinks import IterationCall
+
+if TYPE_CHECKING:
+    from .tracer import ModelTracer
+
+
+def write_call(tracer: ModelTracer, module: Any, again: Any, inputs: dict[str, Any]) -> Any:
+    """Gives the call as it stands in the run. `again`, a copy of the module as it was, is what a rerun calls."""
+    kind = type(module)
+    code = getattr(kind.forward, "__code__", None)
+    file, line = (code.co_filename, code.co_firstlineno) if code is not None else ("?", 0)
+    watched = tuple(Watched(name, "input") for name in inputs)
+    plan = Plan(
+        f"{kind.__qualname__}.forward", kind.__module__, file, line, watched, [line], [False],
+        parameters=tuple(inputs), dedupe=False,
+    )  # fmt: skip
+    plan.always = False
+    recorder = recording.recorder()
+    call = IterationCall(plan, recorder, None)
+    call.place, call.stage = None, "non-finite"
+    recorder.begin(call)
+    for index, value in enumerate(inputs.values()):
+        call.log += (capture(value, parse_keep("full")).value, plan.site(0, index))
+    call.ended = time_ns()
+    recorder.end(call)
+    if again is not None:
+        alive.keep(call.id, again)
+    run = recording.current()
+    if run is None or run.path is None:
+        return None
+    return next((each for each in run.reader().calls(plan.name) if each.id == call.id), None)

@@ -1,0 +1,161 @@
+"""Where a NaN or Inf was born, told apart from where it went."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import clew
+from clew.errors import NonfiniteError
+from clew.probes.model.nonfinite import is_finite
+from probes.model.nets import inputs, net, train
+
+
+class Log(nn.Module):
+    """Makes a NaN by a line of its own when told to."""
+
+    shift = 1.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x: Any, mask: Any = None) -> Any:
+        h = self.fc(x)
+        h = h * 0 + self.shift
+        return torch.log(h)  # the line
+
+
+def model_with_log() -> Any:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 4), Log(), nn.Tanh(), nn.Linear(4, 1))
+
+
+def find(model: Any, use: Any, **options: Any) -> Any:
+    with clew.ModelTracer(model, [], **{"nonfinite": "find", "store": False, **options}) as tracer:
+        use()
+    return tracer.nonfinite
+
+
+def test_the_first_call_that_made_one_is_told_with_its_line_and_operation(tmp_path: Path) -> None:
+    model = model_with_log()
+    batches = inputs(6)
+
+    def use() -> None:
+        for place, batch in enumerate(batches):
+            model[1].shift = -1.0 if place == 4 else 1.0
+            model(batch)
+
+    with clew.run("nan", path=tmp_path / "run"):
+        found = find(model, use, store=True)
+    assert (found.where, found.path, found.iteration, found.operation) == ("forward", "1", 4, "log")
+    line = Path(found.file).read_text().splitlines()[found.line - 1]
+    assert "# the line" in line
+    assert torch.isnan(found.call.rerun()).all()
+    assert torch.equal(found.call.args["x"], found.inputs["x"])
+    (note,) = [note for note in clew.open(tmp_path / "run").ledger if note.kind == "non-finite"]
+    assert "`1` (Log) made a non-finite value from finite inputs, by log" in note.text
+
+
+def test_calls_that_only_passed_it_on_are_not_blamed() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    found = find(model, lambda: model(torch.tensor([float("nan"), 1.0])))
+    assert (found.where, found.path) == ("input", "")
+    assert found.passed_on == ["0", "1", "the model"]
+
+
+def test_a_module_made_it_between_its_layers() -> None:
+    class Between(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(2, 2), nn.Linear(2, 2)
+
+        def forward(self, x: Any) -> Any:
+            return self.b(self.a(x) / torch.zeros(2))
+
+    model = nn.Sequential(Between())
+    found = find(model, lambda: model(torch.ones(2)))
+    assert (found.where, found.path, found.operation, found.passed_on) == ("forward", "0", "div", ["0.b"])
+
+
+def test_a_gradient_is_blamed_on_the_module_whose_backward_made_it() -> None:
+    class Root(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.sqrt(x)
+
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), Root())
+    with torch.no_grad():
+        model[0].weight.zero_()
+        model[0].bias.zero_()
+    found = find(model, lambda: model(torch.ones(2)).sum().backward())
+    assert (found.where, found.path) == ("backward", "2")
+
+
+def test_a_gradient_that_came_from_the_loss_is_the_losss() -> None:
+    model = nn.Linear(2, 2)
+    found = find(model, lambda: (model(torch.ones(2)).sum() * float("inf")).backward())
+    assert (found.where, found.path) == ("backward", "")
+    assert "the loss" in found.what
+
+
+def test_weights_that_a_step_made_non_finite_are_the_optimizers() -> None:
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e38)
+
+    def use() -> None:
+        (model(torch.full((3, 2), 100.0))).sum().backward()
+        optimizer.step()
+
+    found = find(model, use)
+    assert (found.where, found.path) == ("optimizer", "weight")
+
+
+def test_weights_that_were_bad_already_are_told_as_such() -> None:
+    model = nn.Linear(2, 2)
+    with torch.no_grad():
+        model.weight[0, 0] = float("inf")
+    found = find(model, lambda: model(torch.ones(2)))
+    assert "were non-finite already: `weight`" in found.what
+
+
+def test_raise_raises_at_the_call() -> None:
+    model = model_with_log()
+    model[1].shift = -1.0
+    with pytest.raises(NonfiniteError, match="made a non-finite value"):
+        find(model, lambda: model(inputs(1)[0]), nonfinite="raise")
+
+
+def test_stop_records_no_more_and_lets_the_program_go_on() -> None:
+    model = model_with_log()
+    model[1].shift = -1.0
+    with clew.ModelTracer(model, ["0"], nonfinite="stop", store=False) as tracer:
+        for batch in inputs(3):
+            model(batch)
+    assert tracer.results["0"].iterations == [0]
+
+
+def test_a_sound_training_has_nothing_to_tell() -> None:
+    model = net()
+    assert find(model, lambda: train(model, inputs(3))) is None
+
+
+@pytest.mark.parametrize(
+    ("tensor", "finite"),
+    [
+        (torch.ones(3), True),
+        (torch.tensor([1.0, float("nan")]), False),
+        (torch.tensor([float("inf")], dtype=torch.bfloat16), False),
+        (torch.full((10,), 3e38), True),  # its sum is not
+        (torch.full((70000,), 1.0, dtype=torch.float16), True),
+        (torch.tensor([1, 2]), True),
+        (torch.empty(0), True),
+        (torch.tensor([complex(0, float("inf"))]), False),
+        (torch.ones(2, device="meta"), True),
+    ],
+)
+def test_finite_is_judged_exactly(tensor: Any, finite: bool) -> None:
+    assert is_finite(tensor) is finite
