@@ -21,6 +21,16 @@ def test_every_example_of_tensor_trackers_page_runs_with_its_import_line_changed
     assert done.returncode == 0, done.stderr
 
 
+def test_every_example_of_tensortracers_page_runs_with_its_import_line_changed(tmp_path: Path) -> None:
+    done = run_page(ROOT / "docs" / "coming-from-tensortracer.md", tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_page_about_models_does_what_it_says(tmp_path: Path) -> None:
+    done = run_page(ROOT / "docs" / "model.md", tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
 def run_example(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"CLEW_DIR": str(folder), "PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, str(ROOT / "examples" / "train.py"), *arguments]

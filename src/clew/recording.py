@@ -324,6 +324,11 @@ def ends_with(error: BaseException) -> None:
     _ended_with = error
 
 
+def ended_by() -> BaseException | None:
+    """What ended the program, as far as that is known."""
+    return _ended_with
+
+
 def close_all() -> None:
     """Close what is open, as at exit."""
     _at_exit()

@@ -17,8 +17,9 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from clew import env, recording
-from clew.errors import OptionError
+from clew.errors import MissingLibraryError, OptionError
 from clew.probes.lines.program import Program, forget_names, parse_request, split
+from clew.records import Note
 
 
 def add(verbs: Any) -> None:
@@ -47,6 +48,16 @@ def add(verbs: Any) -> None:
     verb.add_argument("--only", action="append", metavar="PATTERN", help="with --follow: modules, files or functions")
     verb.add_argument("--skip", action="append", metavar="PATTERN", help="with --follow: what to leave out")
     verb.add_argument("--no-show", action="store_true", help="with --follow: record without printing the tree")
+    verb.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        metavar='"NAME: PATH, PATH"',
+        help="trace paths inside the torch model that a variable, or its class, is called (* for any)",
+    )
+    verb.add_argument(
+        "--nonfinite", choices=["find", "raise", "stop"], help="tell where the first NaN or Inf in a model was born"
+    )
     verb.add_argument("--step", metavar="EXPR", help="the expression that says which step it is")
     verb.add_argument("--every", type=int, default=1, metavar="N", help="record every n-th change of a name")
     verb.add_argument("--when", metavar="EXPR", help="record changes only while this holds")
@@ -64,15 +75,17 @@ def main(args: argparse.Namespace) -> int:
     words: list[str] = list(args.program)
     if not words:
         raise OptionError("nothing-to-run", "clew run: no script was given.", "Write: clew run script.py")
-    target, rest = words[0], _take_requests(words[1:], {"--watch": args.watch, "--follow": args.follow})
+    ours = {"--watch": args.watch, "--follow": args.follow, "--model": args.model}
+    target, rest = words[0], _take_requests(words[1:], ours)
     sys.argv[:] = [target, *rest]
     options = {"step": args.step, "every": args.every, "when": args.when, "show": args.show}
     requests = [parse_request(text, **options) for text in args.watch]
     program = Program(requests, _follows(args)) if env.enabled() else Program([])
+    models = _models(args) if env.enabled() else None
     run = recording.start(
         args.name or _name(target, args.module),
         tags=_tags(args.tag),
-        keep=args.keep,
+        keep=None if _is_ring(args.keep) else args.keep,
         disk=args.disk,
         memory=args.memory,
     )
@@ -80,7 +93,9 @@ def main(args: argparse.Namespace) -> int:
         raise OptionError("no-such-script", f"clew run: there is no {target}.", "Check the path and the folder.")
     if env.enabled():
         program.install()
-        recording.open_until_exit(run, program.ledger)
+        if models is not None:
+            models.install()
+        recording.open_until_exit(run, lambda: [*_ended(models), *program.ledger()])
     return _module(target, rest, program) if args.module else _script(target, rest, program)
 
 
@@ -93,6 +108,27 @@ def _follows(args: argparse.Namespace) -> Any:
     names = tuple(split(args.names)) if args.names.strip() else ()
     how = following(names, depth=args.depth, only=args.only, skip=args.skip, show=not args.no_show, keep=args.keep)
     return Follows(args.follow, how)
+
+
+def _models(args: argparse.Namespace) -> Any:
+    if not args.model and args.nonfinite is None:
+        return None
+    try:
+        from clew.probes.model.program import Models, parse_model
+    except ImportError as error:
+        what = "clew run --model and --nonfinite trace torch models, and torch is not installed."
+        raise MissingLibraryError("missing-library", what, "pip install torch") from error
+    keep = args.keep if args.model else None
+    return Models(list(map(parse_model, args.model)), nonfinite=args.nonfinite, keep=keep)
+
+
+def _ended(models: Any) -> list[Note]:
+    return models.finish(recording.ended_by()) if models is not None else []
+
+
+def _is_ring(keep: str | None) -> bool:
+    """`last 50 steps` is a tracer's word; of everything else the run keeps as by default."""
+    return keep is not None and keep.endswith(("step", "steps", "iteration", "iterations"))
 
 
 def _take_requests(words: list[str], ours: dict[str, list[str]]) -> list[str]:

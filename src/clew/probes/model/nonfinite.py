@@ -71,6 +71,8 @@ def all_finite(value: Any) -> bool:
 class Finder:
     """Looks at every call of every module until the first non-finite value."""
 
+    told = False  # of one, by any finder of this process
+
     def __init__(self, tracer: ModelTracer, how: str) -> None:
         self._tracer = tracer
         self._how = how
@@ -217,7 +219,9 @@ class Finder:
     def _tell(self, found: Finding) -> None:
         tracer = self._tracer
         tracer.note("non-finite", found.path or "the model", f"{found}.")
-        trouble.report(f"nonfinite:{id(tracer)}", f"{found}", "" if found.call is None else _HOW_TO_RERUN)
+        if found.where != "input" or not Finder.told:  # another model made it, and this one was given it
+            trouble.report(f"nonfinite:{id(tracer)}", f"{found}", "" if found.call is None else _HOW_TO_RERUN)
+        Finder.told = True
         tracer.fire(f"non-finite: {found.what}")
         if self._how == "raise":
             raise NonfiniteError("non-finite", f"{found}.", "It was recorded; `tracer.nonfinite` tells more.")

@@ -421,7 +421,8 @@ class ModelTracer:
         """For the ledger, once."""
         if (kind, subject) not in self._notes:
             note = self._notes[kind, subject] = Note(kind, subject, text)
-            if self._options.store and self._open:
+            run = recording.current()
+            if self._options.store and run is not None:
                 recording.recorder().note(note)
 
     @property
