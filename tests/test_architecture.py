@@ -184,7 +184,7 @@ def test_only_commands_print_and_exit() -> None:
     found = [
         f"{path.relative_to(SOURCE)}:{node.lineno}"
         for path in MODULES
-        if room_of(path) != "commands"
+        if room_of(path) not in ("commands", "__main__")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("print", "exit", "quit", "sys.exit")
     ]

@@ -31,8 +31,13 @@ def quiet() -> bool:
     return os.environ.get("CLEW_QUIET", "") == "1"
 
 
+told_rank: int | None = None  # by torch.distributed, once a tracer has asked it
+
+
 def rank() -> int:
     """This process's rank in a distributed job, as launchers tell it; 0 alone."""
+    if told_rank is not None:
+        return told_rank
     for name in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"):
         value = os.environ.get(name, "")
         if value.isdigit():

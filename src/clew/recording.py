@@ -304,6 +304,14 @@ def start(
     return Recording(name, path=path, tags=tags, keep=keep, disk=disk, memory=memory)
 
 
+def set_rank(rank: int) -> None:
+    """What torch.distributed says, where a launcher has not put it into the environment."""
+    env.told_rank = rank
+    for recording in _stack:
+        if recording._recorder is not None:
+            recording._recorder.rank = rank
+
+
 def join(folder: Path) -> Recording:
     """Record into a run that another process has opened, until this process ends."""
     with _lock:

@@ -54,7 +54,7 @@ class Recorder:
         self.keep_for = keep
         self.disk = disk
         self.memory = memory
-        self._rank = env.rank()
+        self.rank = env.rank()
         self._flushed = 0.0
         self.pending = 0  # bytes of arrays copied and not yet written
         self.paused = False  # clew.off(): what comes is thrown away
@@ -251,7 +251,7 @@ class Recorder:
             rows.release_held(call)
         flush.ends = [self._end_row(call, flush) for call in ended]
         if followed is not None:
-            flush.more_starts = followed.starts(lambda plan: self._function(plan, flush), self._rank)
+            flush.more_starts = followed.starts(lambda plan: self._function(plan, flush), self.rank)
             flush.more_ends = followed.ended_columns()
             flush.origins = followed.origins
             followed.add_to(rows)
@@ -290,7 +290,7 @@ class Recorder:
             self._writer = ShardWriter(
                 self.folder,
                 host=socket.gethostname(),
-                rank=env.rank(),
+                rank=self.rank,
                 pid=os.getpid(),
                 disk=self.disk,
                 summarise=summary_of,
@@ -319,7 +319,7 @@ class Recorder:
             thread=call.thread,
             thread_name=call.thread_name,
             args=args,
-            rank=self._rank,
+            rank=self.rank,
             line=call.line,
             stage=call.stage,
             callers=written_callers(call.callers),

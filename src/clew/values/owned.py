@@ -10,6 +10,8 @@ from typing import Any
 from xxhash import xxh3_128_digest
 
 from clew.records import Kept, Summary, Value
+from clew.values.capture import capture
+from clew.values.keep import Keep
 from clew.values.later import Later
 from clew.values.torch import _dtype_name, _outline, torch
 
@@ -35,6 +37,30 @@ class Owned(Later):
         content = xxh3_128_digest(raw)
         summary = Summary(shape, dtype, "cpu", None, tensor.nbytes)
         return Value("torch.Tensor", body, [raw], Kept.FULL, "", summary, xxh3_128_digest(head + content), [content])
+
+
+class OwnedItems(Later):
+    """The same of a container with such tensors in it."""
+
+    __slots__ = ("_items", "_keep")
+
+    def __init__(self, items: Any, keep: Keep) -> None:
+        self._items = items
+        self._keep = keep
+
+    @property
+    def size(self) -> int:
+        return _size(self._items)
+
+    def value(self) -> Value:
+        return capture(self._items, self._keep).value
+
+
+def _size(item: Any) -> int:
+    if isinstance(item, torch.Tensor):
+        return int(item.nbytes)
+    items = item.values() if isinstance(item, dict) else item if isinstance(item, (list, tuple)) else ()
+    return sum(map(_size, items))
 
 
 def bytes_of(tensor: Any) -> memoryview:

@@ -161,7 +161,7 @@ def test_a_run_of_256_shards_reads_as_one(tmp_path: Path) -> None:
     home = Home("Net.iteration", "m", "f.py", 1)
     for rank in range(256):
         recorder = Recorder(tmp_path / "run")
-        recorder._rank = rank
+        recorder.rank = rank
         for iteration in range(2):
             call = IterationCall(home.plan, recorder, None)
             call.place, call.stage = None, "train"

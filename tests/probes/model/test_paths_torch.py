@@ -158,3 +158,22 @@ def test_a_gradient_of_what_needs_none_is_said(capsys: pytest.CaptureFixture[str
     with clew.ModelTracer(model, ["head.weight.grad"], store=False):
         train(model, inputs(1))
     assert "no gradient reached it" in capsys.readouterr().err
+
+
+def test_an_item_of_what_a_module_gives_behind_a_star() -> None:
+    class Attention(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x, None
+
+    class Layer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attn = Attention()
+
+        def forward(self, x: Any) -> Any:
+            return self.attn(x)[0]
+
+    model = nn.Sequential(Layer(), Layer())
+    with clew.ModelTracer(model, ["**.attn.0", "*.attn"], store=False) as tracer:
+        model(torch.ones(1))
+    assert sorted(tracer.results) == ["0.attn", "0.attn.0", "1.attn", "1.attn.0"]

@@ -446,3 +446,69 @@ def test_a_model_that_was_never_called_is_said(capsys: pytest.CaptureFixture[str
     with in_memory(net(), ["forward"]):
         pass
     assert "the model was not called while it was traced" in capsys.readouterr().err
+
+
+def test_a_full_disk_in_the_middle_leaves_training_alone_and_what_was_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from clew.store.writer import ShardWriter
+
+    model, batches = net(), inputs(6)
+    write = ShardWriter.write
+
+    def full(self: ShardWriter, flush: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with clew.run("full", path=tmp_path / "run") as run, clew.ModelTracer(model, ["forward"]):
+        given = train(model, batches[:3])
+        run.flush()
+        monkeypatch.setattr(ShardWriter, "write", full)
+        given += train(model, batches[3:])
+        run.flush()
+        monkeypatch.setattr(ShardWriter, "write", write)
+    assert len(given) == 6
+    assert "No space left on device" in capsys.readouterr().err
+    assert clew.open(tmp_path / "run")["forward"].steps == [0, 1, 2]
+
+
+def test_containers_of_tensors_are_kept_as_what_they_were(tmp_path: Path) -> None:
+    class Many(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return {"a": x, "b": (x + 1, [x * 2, None, "text"])}
+
+    model, x = Many(), torch.ones(2)
+    with clew.run("many", path=tmp_path / "run"), clew.ModelTracer(model, ["forward"]) as stored:
+        model(x)
+        model(x)
+        model(x + 1)
+    with in_memory(model, ["forward"]) as tracer:
+        model(x)
+    for value in (stored.results["forward"].values[0], tracer.results["forward"].values[0]):
+        assert torch.equal(value["a"], x)
+        assert isinstance(value["b"], tuple)
+        assert torch.equal(value["b"][1][0], x * 2)
+        assert value["b"][1][1:] == [None, "text"]
+    assert stored.results["forward"].iterations == [0, 2]
+
+
+@pytest.mark.parametrize("first_ends_first", [True, False])
+def test_two_tracers_of_one_model_see_everything_once_and_leave_nothing(first_ends_first: bool) -> None:
+    model = net()
+    one, other = in_memory(model, ["head", "encoder.0.encode"]), in_memory(model, ["head", "forward"])
+    one.start()
+    other.start()
+    model(inputs(1)[0])
+    model.forward(inputs(2)[1])
+    model.encoder[0].encode(torch.ones(1))
+    for tracer in (one, other) if first_ends_first else (other, one):
+        tracer.stop()
+    assert [len(tracer.results["head"]) for tracer in (one, other)] == [2, 2]
+    assert len(one.results["encoder.0.encode"]) == 1
+    assert all("forward" not in vars(module) and "encode" not in vars(module) for module in model.modules())
+
+
+def test_a_method_that_was_put_there_while_tracing_stays() -> None:
+    model = net()
+    with in_memory(model, ["head"]):
+        model.head.forward = lambda x: x[:, :2]  # type: ignore[method-assign]
+    assert "forward" in vars(model.head)

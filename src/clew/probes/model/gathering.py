@@ -31,6 +31,7 @@ class Gathering:
         distributed = torch.distributed
         if distributed.is_available() and distributed.is_initialized():
             self.rank, self.world = distributed.get_rank(), distributed.get_world_size()
+            recording.set_rank(self.rank)
         self.collective = self.world > 1 and self._wants_collective()
         if self.collective:
             from clew.engines.gather import Gatherer

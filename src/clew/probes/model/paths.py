@@ -74,18 +74,15 @@ def spots(model: Any, pattern: str) -> list[Spot]:
     steps = parsed(pattern)
     if steps[0] == OPTIMIZER and OPTIMIZER not in model._modules:
         return [Spot(pattern, "", "optimizer", OPTIMIZER, steps[1:])]
-    found = dict.fromkeys(_walk(model, "", steps, pattern, False))
-    if not found and not any(map(is_wild, steps)):
-        found = dict.fromkeys(_item_of_output(model, steps, pattern))
-    return list(found)
+    return list(dict.fromkeys(_walk(model, "", steps, pattern, True)))
 
 
 def is_wild(step: str) -> bool:
     return not _WILD.isdisjoint(step)
 
 
-def _walk(module: Any, path: str, steps: Steps, pattern: str, guessed: bool) -> Iterator[Spot]:
-    """`guessed`: a wildcard led here, so that only what is surely there counts."""
+def _walk(module: Any, path: str, steps: Steps, pattern: str, named: bool) -> Iterator[Spot]:
+    """`named`: no wildcard led here, so that what the module has not may be an item of what it gives."""
     if not steps:
         if path:
             yield Spot(pattern, path, "output")
@@ -93,21 +90,24 @@ def _walk(module: Any, path: str, steps: Steps, pattern: str, guessed: bool) -> 
     head, rest = steps[0], steps[1:]
     children = _children(module)
     if head == ANY:
-        yield from _walk(module, path, rest, pattern, True)
+        yield from _walk(module, path, rest, pattern, False)
         for name, child in children.items():
-            yield from _walk(child, joined(path, name), steps, pattern, True)
+            yield from _walk(child, joined(path, name), steps, pattern, False)
     elif is_wild(head):
         matching = {name: child for name, child in children.items() if fnmatchcase(name, head)}
         for name, child in matching.items():
-            yield from _walk(child, joined(path, name), rest, pattern, True)
+            yield from _walk(child, joined(path, name), rest, pattern, False)
         if not children:  # of a leaf: its tensors
             for name in [*module._parameters, *module._buffers]:
                 if fnmatchcase(name, head):
                     yield from _facet(module, path, name, rest, pattern)
     elif head in children:
-        yield from _walk(children[head], joined(path, head), rest, pattern, guessed)
+        yield from _walk(children[head], joined(path, head), rest, pattern, True)
     else:
-        yield from _facet(module, path, head, rest, pattern)
+        found = list(_facet(module, path, head, rest, pattern))
+        if not found and named and path:
+            found = [Spot(pattern, path, "output", "", steps)]  # an item of what it gives
+        yield from found
 
 
 def _children(module: Any) -> dict[str, Any]:
@@ -146,15 +146,6 @@ def _method(module: Any, path: str, head: str, rest: Steps, pattern: str) -> Ite
         yield Spot(pattern, path, "within", head, rest)
     elif not is_wild(pattern):
         yield Spot(pattern, path, "method", head, rest)  # into what it gives
-
-
-def _item_of_output(model: Any, steps: Steps, pattern: str) -> Iterator[Spot]:
-    """`encoder.1.logits`, where the module has nothing of that name: an item of what it gives."""
-    module, path, rest = model, "", steps
-    while rest and rest[0] in _children(module):
-        path, module, rest = joined(path, rest[0]), module._modules[rest[0]], rest[1:]
-    if path:
-        yield Spot(pattern, path, "output", "", rest)
 
 
 # ---- methods

@@ -141,7 +141,7 @@ class ModuleProbe:
             inner = self._inner(FORWARD, forward) if forward is not None else getattr(self.module, FORWARD)
             self._replace(FORWARD, self._direct(inner))
         elif forward is not None and forward.locals:
-            self._replace(FORWARD, self._inner(FORWARD, forward))
+            self._replace(FORWARD, self._direct(self._inner(FORWARD, forward)))
 
     def _attach_root(self) -> None:
         tracer = self.tracer
@@ -155,38 +155,71 @@ class ModuleProbe:
         return method.looked_into(bound) if method.locals else bound
 
     def _direct(self, inner: Any) -> Any:
-        tracer, probe = self.tracer, self
+        tracer, probe, link = self.tracer, self, Link(inner)
 
         @wraps(inner)
         def forward(*args: Any, **kwargs: Any) -> Any:
-            if _frame(1).f_code in _CALLERS:
-                return inner(*args, **kwargs)  # the hooks hear of it
+            caller = _frame(1)
+            while caller.f_code is own and caller.f_back is not None:  # another tracer's
+                caller = caller.f_back
+            if caller.f_code in _CALLERS:
+                return link.inner(*args, **kwargs)  # the hooks hear of it
             if probe.is_root:
                 tracer.begin()
             try:
                 probe.before(probe.module, args, kwargs)
-                output = inner(*args, **kwargs)
+                output = link.inner(*args, **kwargs)
                 probe.after(probe.module, args, output)
             finally:
                 if probe.is_root:
                     tracer.end()
             return output
 
+        own = forward.__code__  # type: ignore[attr-defined]
+        forward.__clew__ = link  # type: ignore[attr-defined]
         return forward
 
     def _replace(self, name: str, method: Any) -> None:
         own = vars(self.module)
-        if name in own:
-            before = own[name]
-            self._undo.append(lambda: own.__setitem__(name, before))
-        else:
-            self._undo.append(lambda: own.pop(name, None))
+        link: Link = method.__clew__
+        link.owned = name in own
         own[name] = method
+        self._undo.append(lambda: _take_out(own, name, method))
 
     def detach(self) -> None:
         for undo in reversed(self._undo):
             undo()
         self._undo.clear()
+
+
+class Link:
+    """What a method that a tracer has put on a module calls, and whether the module had that one of its own."""
+
+    __slots__ = ("inner", "owned")
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.owned = False
+
+
+def _take_out(own: dict[str, Any], name: str, method: Any) -> None:
+    """Out of the chain of methods that tracers have put there, in whatever order they end."""
+    mine: Link = method.__clew__
+    outer = own.get(name)
+    if outer is method:
+        if mine.owned:
+            own[name] = mine.inner
+        else:
+            del own[name]
+        return
+    while outer is not None:
+        link: Link | None = getattr(outer, "__clew__", None)
+        if link is None:
+            return  # somebody has put another method there meanwhile: it stays
+        if link.inner is method:
+            link.inner, link.owned = mine.inner, mine.owned
+            return
+        outer = link.inner
 
 
 class MethodProbe:
@@ -248,7 +281,7 @@ class MethodProbe:
 
     def heard(self, inner: Any) -> Any:
         """The method, any but forward, as the module has it while it is traced."""
-        tracer, probe = self.probe.tracer, self.probe
+        tracer, probe, link = self.probe.tracer, self.probe, Link(inner)
 
         @wraps(inner)
         def method(*args: Any, **kwargs: Any) -> Any:
@@ -257,7 +290,7 @@ class MethodProbe:
             try:
                 if tracer.active:
                     self.take_arguments(args, kwargs)
-                output = inner(*args, **kwargs)
+                output = link.inner(*args, **kwargs)
                 if tracer.active:
                     self.take_result(output)
             finally:
@@ -265,13 +298,17 @@ class MethodProbe:
                     tracer.end()
             return output
 
+        method.__clew__ = link  # type: ignore[attr-defined]
         return method
 
     def looked_into(self, bound: Any) -> Any:
         expressions = tuple(self.locals)
         function = getattr(bound, "__func__", None)
         if not isinstance(function, FunctionType):
-            self._cannot("it was replaced by something that is no function")
+            replaced = (
+                "another tracer looks at it" if hasattr(bound, "__clew__") else "something else was put in its place"
+            )
+            self._cannot(replaced)
             return bound
         made = rewritten(inspect.unwrap(function), expressions, partial(self._enter, tuple(self.locals.values())))
         if isinstance(made, source.Unknown):

@@ -12,7 +12,8 @@ import torch
 from clew import recording
 from clew.recorder.live import LiveCall
 from clew.recorder.plan import GrowingPlan
-from clew.values.owned import Owned
+from clew.values.keep import FULL
+from clew.values.owned import Owned, OwnedItems
 
 ROOM = 256  # names in a first plan; a next one has four times as many
 _Tensor = torch.Tensor
@@ -75,6 +76,9 @@ class StoreSink:
             site = self._home.plan.site_of(name)
         if type(copy) is _Tensor:
             copy = Owned(copy)
+            call.recorder.hold_bytes(copy.size)
+        elif type(copy) in (tuple, list, dict):
+            copy = OwnedItems(copy, FULL)
             call.recorder.hold_bytes(copy.size)
         call.log.extend((copy, site))  # in one step: gradients come from other threads
 

@@ -16,30 +16,36 @@ _compare.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
 _contiguous: Final = torch.contiguous_format
 _strided: Final = torch.strided
 _Tensor: Final = torch.Tensor
+_CONTAINERS: Final = frozenset([tuple, list, dict])
+_FEW: Final = 64  # items of a container
 
-Copy = Any  # a CPU tensor of our own, a scalar, or a Value
+Copy = Any  # a CPU tensor of our own, a scalar, a container of these, or a Value
 
 
 def same(copy: Copy, value: Any) -> bool:
     """Whether a value is bit for bit what was copied before. False where that cannot be told without a copy."""
     if type(copy) is not _Tensor:
+        if type(copy) in _CONTAINERS:
+            return _same_items(copy, value)
         return type(value) is not _Tensor and same_scalar(copy, value)
     if not isinstance(value, _Tensor) or copy.dtype is not value.dtype or copy.shape != value.shape:
         return False
-    if (
-        not value.is_cpu
-        or not value.is_contiguous()
-        or value.layout is not _strided
-        or value.is_conj()
-        or value.is_neg()
-    ):
+    if not (value.is_cpu and value.layout is _strided and value.is_contiguous()) or value.is_conj() or value.is_neg():
         return False
     size = copy.nbytes
     return not size or _compare(copy.data_ptr(), value.data_ptr(), size) == 0
 
 
+def _same_items(copy: Any, value: Any) -> bool:
+    if type(copy) is not type(value) or len(copy) != len(value):
+        return False
+    if type(copy) is dict:
+        return list(copy) == list(value) and all(same(copy[key], value[key]) for key in copy)
+    return all(map(same, copy, value))
+
+
 def copied(value: Any, keep: Keep) -> Copy:
-    """The value as it is now. Of what is no plain tensor, its written form."""
+    """The value as it is now. Of what is neither tensors nor scalars nor a few of them, its written form."""
     kind = type(value)
     if kind in SCALARS:
         return value
@@ -47,9 +53,47 @@ def copied(value: Any, keep: Keep) -> Copy:
         value = local_part(value)
         if keep.mode == "summary" or value.nbytes > keep.array_limit:
             return summarised(value, keep)
-        if value.layout is _strided and not value.is_quantized and not value.is_meta:
+        if _is_dense(value):
             return _copied(value)
+    elif kind in _CONTAINERS and keep.mode != "summary" and _is_simple(value, keep.array_limit):
+        return _copied_items(value)
     return capture(value, keep).value
+
+
+def _is_dense(value: Any) -> bool:
+    return value.layout is _strided and not value.is_quantized and not value.is_meta
+
+
+def _is_simple(value: Any, room: int, depth: int = 3) -> bool:
+    """Whether there are only a few plain tensors and scalars in it, which are quickly copied."""
+    items = value.values() if type(value) is dict else value
+    if len(items) > _FEW or not depth:
+        return False
+    for item in items:
+        kind = type(item)
+        if kind in _CONTAINERS:
+            if not _is_simple(item, room, depth - 1):
+                return False
+        elif kind is _Tensor:
+            room -= item.nbytes
+            if room < 0 or not _is_dense(item):
+                return False
+        elif kind not in SCALARS:
+            return False
+    return True
+
+
+def _copied_items(value: Any) -> Any:
+    if type(value) is dict:
+        return {key: _copied_item(item) for key, item in value.items()}
+    return type(value)([_copied_item(item) for item in value])
+
+
+def _copied_item(item: Any) -> Any:
+    kind = type(item)
+    if kind is _Tensor:
+        return _copied(item)
+    return _copied_items(item) if kind in _CONTAINERS else item
 
 
 def _copied(value: Any) -> Any:
@@ -84,7 +128,3 @@ def summarised(value: Any, keep: Keep) -> Value:
     summary: Summary = summarise(value)
     why = "keep='summary'" if keep.mode == "summary" else f"over {keep.array_limit >> 20} MiB"
     return Value("torch.Tensor", None, [], Kept.SUMMARY, why, summary, b"")
-
-
-def size_of(copy: Copy) -> int:
-    return copy.nbytes if type(copy) is _Tensor else 0

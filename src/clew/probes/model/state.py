@@ -2,7 +2,7 @@
 
 Parameters are looked at when the model is called: these are the weights an iteration ran with. Buffers and attributes
 are looked at when it is done. A gradient is taken where it is accumulated; where gradients are averaged over processes
-afterwards (DDP), when the optimizer is about to use it.
+afterwards (DDP), when the optimizer has used it: a closure may compute it only in the step.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from .inside import inside
 from .paths import Spot, joined
-from .unwrap import is_replicated
+from .unwrap import is_called_by_ddp, is_replicated
 
 if TYPE_CHECKING:
     from .tracer import ModelTracer
@@ -27,7 +27,8 @@ class StateProbe:
         self._tracer = tracer
         self._model = model
         self._optimizer = optimizer
-        self._replicated = is_replicated(wrapped)
+        self._wrapped = wrapped
+        self._hears_gradients = False
         self._parameters: list[tuple[Spot, Any]] = []  # and the module that has it
         self._later: list[tuple[Spot, Any]] = []  # buffers and attributes
         self._gradients: list[tuple[Spot, Any]] = []
@@ -48,6 +49,9 @@ class StateProbe:
     # ---- looks
 
     def before_forward(self) -> None:
+        if self._gradients and not self._hears_gradients:
+            self._hears_gradients = True
+            self._hear_gradients()
         for spot, module in self._parameters:
             self._look(spot, module._parameters.get(spot.name))
 
@@ -86,21 +90,19 @@ class StateProbe:
     # ---- on and off
 
     def attach(self) -> None:
-        if self._gradients and self._replicated:
-            self._before_steps(self._all_gradients)
-        elif self._gradients:
-            for spot, module in self._gradients:
-                parameter = module._parameters.get(spot.name)
-                if parameter is None or not parameter.requires_grad or not parameter.is_leaf:
-                    continue
-                hook = parameter.register_post_accumulate_grad_hook(lambda p, spot=spot: self._gradient_of(spot, p))
-                self._undo.append(hook.remove)
         if self._optimizer_spots and self._optimizer is not None:
             self._undo.append(self._optimizer.register_step_post_hook(self._after_step).remove)
 
-    def _before_steps(self, look: Callable[..., None]) -> None:
-        hook = register_optimizer_step_pre_hook(look)
-        self._undo.append(hook.remove)
+    def _hear_gradients(self) -> None:
+        """Once the model is called, because only then is it known what calls it."""
+        if is_replicated(self._wrapped) or is_called_by_ddp(self._model):
+            self._undo.append(register_optimizer_step_post_hook(self._all_gradients).remove)
+            return
+        for spot, module in self._gradients:
+            parameter = module._parameters.get(spot.name)
+            if parameter is not None and parameter.requires_grad and parameter.is_leaf:
+                hook = parameter.register_post_accumulate_grad_hook(lambda p, spot=spot: self._gradient_of(spot, p))
+                self._undo.append(hook.remove)
 
     def detach(self) -> None:
         for undo in self._undo:

@@ -34,6 +34,12 @@ def is_replicated(model: Any) -> bool:
     return isinstance(model, torch.nn.parallel.DistributedDataParallel)
 
 
+def is_called_by_ddp(model: Any) -> bool:
+    """The same, asked while the model is called."""
+    caller = getattr(torch.nn.parallel.DistributedDataParallel, "_active_ddp_module", None)
+    return caller is not None and unwrapped(caller) is model
+
+
 def has_compiled_parts(model: Any) -> bool:
     """Whether any module in it was compiled (`module.compile()`, or a compiled module put into it)."""
     return any(getattr(each, "_compiled_call_impl", None) is not None or is_compiled(each) for each in model.modules())
