@@ -512,3 +512,61 @@ def test_a_method_that_was_put_there_while_tracing_stays() -> None:
     with in_memory(model, ["head"]):
         model.head.forward = lambda x: x[:, :2]  # type: ignore[method-assign]
     assert "forward" in vars(model.head)
+
+
+DTYPES = [
+    torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.bool, torch.uint8, torch.int64,
+    torch.float8_e4m3fn,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2, 3)])
+def test_every_dtype_and_shape_is_stored_as_it_was(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    class Cast(nn.Module):
+        def forward(self, x: Any, dtype: Any) -> Any:
+            return x.to(dtype)
+
+    model = Cast()
+    with clew.run(path=tmp_path / "run"), clew.ModelTracer(model, ["forward"]) as tracer:
+        for dtype in DTYPES:
+            model(torch.ones(shape), dtype)
+    values = tracer.results["forward"].values
+    assert [value.dtype for value in values] == DTYPES
+    assert all(value.shape == shape and bool((value.to(torch.complex64) == 1).all()) for value in values)
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
+def test_sparse_and_quantised_tensors_are_told_without_their_bytes() -> None:
+    class Odd(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.to_sparse(), torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
+
+    model = Odd()
+    with in_memory(model, ["forward.0", "forward.1", "forward"]) as tracer:
+        model(torch.ones(3))
+    assert "sparse" in repr(tracer.results["forward.0"].values[0])
+    assert "quantised" in repr(tracer.results["forward.1"].values[0])
+    assert len(tracer.results["forward"]) == 1
+
+
+def test_a_failure_of_the_tracers_own_is_told_and_the_program_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CLEW_STRICT", "0")
+    from clew.probes.model import tracer as module
+
+    def broken(*args: Any) -> Any:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(module, "copied", broken)
+    model = net()
+    with in_memory(model, ["**", "**.input"]):
+        assert len(train(model, inputs(2))) == 2
+    assert "tracing Net has stopped (ZeroDivisionError: a bug)" in capsys.readouterr().err
+
+
+def test_a_when_that_raises_is_told_and_records_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    model = net()
+    with in_memory(model, ["forward"], when=lambda iteration: iteration / 0):
+        model(inputs(1)[0])
+    assert "ZeroDivisionError" in capsys.readouterr().err

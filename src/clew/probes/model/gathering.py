@@ -23,9 +23,9 @@ _runs = 0  # made known to other ranks so far
 class Gathering:
     """The lists, and how they are filled."""
 
-    def __init__(self, options: Options, rank: int) -> None:
+    def __init__(self, options: Options, rank: int, before: Gathering | None = None) -> None:
         self._options = options
-        self._results: dict[str, Result] = {}
+        self._results: dict[str, Result] = {} if before is None else before._results  # of a tracer used once more
         self._gatherer: Any = None
         self.rank, self.world = rank, 1
         distributed = torch.distributed

@@ -76,7 +76,10 @@ class ModuleProbe:
     def before(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """The module is called."""
         if self.tracer.active and _in_backward() == _NOT:
-            self.take_inputs(args, kwargs)
+            try:
+                self.take_inputs(args, kwargs)
+            except Exception as error:
+                self.tracer.failed(error)
 
     def take_inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         tracer = self.tracer
@@ -97,7 +100,9 @@ class ModuleProbe:
     def after(self, module: Any, args: Any, output: Any) -> None:
         """It gives something."""
         tracer = self.tracer
-        if tracer.active:
+        if not tracer.active:
+            return
+        try:
             if _in_backward() == _NOT:  # else a checkpoint is computed again: that was seen before
                 if self._simple is not None:
                     tracer.take(self._simple[0], output, self._simple[1])
@@ -105,6 +110,8 @@ class ModuleProbe:
                     self.take_outputs(output)
             if self.gradients:
                 self._await_gradients(output)
+        except Exception as error:
+            tracer.failed(error)
 
     def take_outputs(self, output: Any) -> None:
         for label, rest, pattern in self.outputs:

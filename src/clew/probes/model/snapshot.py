@@ -51,10 +51,10 @@ def copied(value: Any, keep: Keep) -> Copy:
         return value
     if isinstance(value, _Tensor):
         value = local_part(value)
-        if keep.mode == "summary" or value.nbytes > keep.array_limit:
+        if keep.mode == "summary":
             return summarised(value, keep)
         if _is_dense(value):
-            return _copied(value)
+            return _copied(value) if value.nbytes <= keep.array_limit else summarised(value, keep)
     elif kind in _CONTAINERS and keep.mode != "summary" and _is_simple(value, keep.array_limit):
         return _copied_items(value)
     return capture(value, keep).value
@@ -75,9 +75,9 @@ def _is_simple(value: Any, room: int, depth: int = 3) -> bool:
             if not _is_simple(item, room, depth - 1):
                 return False
         elif kind is _Tensor:
-            room -= item.nbytes
-            if room < 0 or not _is_dense(item):
+            if not _is_dense(item) or item.nbytes > room:
                 return False
+            room -= item.nbytes
         elif kind not in SCALARS:
             return False
     return True

@@ -151,7 +151,7 @@ class ModelTracer:
             return self
         self._open = True
         options = self._options
-        self._gathering = Gathering(options, self.rank)
+        self._gathering = Gathering(options, self.rank, self._gathering)
         self.rank = self._gathering.rank
         if options.store:
             self._gathering.join_run()
@@ -276,7 +276,14 @@ class ModelTracer:
             return False
         if options.steps is not None and number not in options.steps:
             return False
-        return options.when is None or bool(options.when(number))
+        return options.when is None or self._asked(options.when, number)
+
+    def _asked(self, when: Callable[[int], object], number: int) -> bool:
+        try:
+            return bool(when(number))
+        except Exception as error:
+            trouble.report(f"when:{id(self)}", f"when= of a ModelTracer raised in iteration {number}", "", error)
+            return False
 
     def take(self, name: str, value: Any, pattern: str) -> None:
         """A value at a path, as it is now; kept unless it is what it was in the iteration before."""
@@ -296,7 +303,7 @@ class ModelTracer:
             if known and _same_copy(last[ordinal], copy):
                 self._again(track, last[ordinal])
                 return
-        except RuntimeError as error:
+        except (RuntimeError, NotImplementedError) as error:  # functorch, storages given away, odd backends
             self._cannot(name, error)
             return
         if known:
@@ -329,6 +336,12 @@ class ModelTracer:
                 track.values.append(each)
                 track.iterations.append(self.iteration)
                 track.modes.append(self._mode)
+
+    def failed(self, error: Exception) -> None:
+        """A bug of ours must not become the user's: it is told, and nothing more is recorded."""
+        self.halt()
+        what = f"tracing {type(self.model).__name__} has stopped"
+        trouble.report(f"tracer:{id(self)}", what, "Your program goes on. Please report this.", error, internal=True)
 
     def take_inside(self, value: Any, rest: Any, label: str, pattern: str) -> None:
         """What is at these steps inside a value."""
