@@ -7,6 +7,7 @@ are looked at after each optimizer step.
 
 from __future__ import annotations
 
+import cmath
 import copy
 import sys
 from collections.abc import Callable, Iterator
@@ -60,8 +61,8 @@ def is_finite(tensor: Any) -> bool:
         tensor = tensor.detach()
         if tensor.layout is not torch.strided:
             tensor = tensor.coalesce().values() if tensor.layout is torch.sparse_coo else tensor.values()
-        total = tensor.sum()
-        return bool(torch.isfinite(total)) or bool(torch.isfinite(tensor).all())
+        total = tensor.sum().item()
+        return cmath.isfinite(total) or bool(torch.isfinite(tensor).all())
 
 
 def all_finite(value: Any) -> bool:

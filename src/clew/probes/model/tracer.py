@@ -23,7 +23,7 @@ from .paths import Spot, existing, joined, spots
 from .probes import ModuleProbe
 from .results import Result, Results, as_seen
 from .sinks import Home, RingSink, StoreSink
-from .snapshot import copied, is_spread, same
+from .snapshot import Recent, copied, is_spread, same
 from .state import StateProbe
 from .unwrap import Uncompiled, has_compiled_parts, is_compiled, unwrapped
 
@@ -127,6 +127,7 @@ class ModelTracer:
         self._spikes = Spikes(spike) if spike is not None else None
         self._on_signal: OnSignal | None = None
         self._halted = False
+        self._recent = None if self._options.pre_save else Recent()  # who changes values gets them for himself
         self._sink: StoreSink | RingSink | None = None
         self._gathering: Gathering | None = None
         self._wrapped = model
@@ -259,6 +260,8 @@ class ModelTracer:
             if self._serial >= 0 and (self._serial + 1) % self._options.gathering_interval == 0:
                 self._gather()
             self._serial += 1
+            if self._recent is not None:
+                self._recent.clear()
             if self._sink is not None:
                 self._sink.begin(number, mode)
             if self._state is not None:
@@ -299,7 +302,7 @@ class ModelTracer:
             if known and same(last[ordinal], value):
                 self._again(track, last[ordinal])
                 return
-            copy = copied(value, self._options.keep)
+            copy = copied(value, self._options.keep, self._recent)
             if known and _same_copy(last[ordinal], copy):
                 self._again(track, last[ordinal])
                 return
