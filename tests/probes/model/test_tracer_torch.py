@@ -570,3 +570,17 @@ def test_a_when_that_raises_is_told_and_records_nothing(capsys: pytest.CaptureFi
     with in_memory(model, ["forward"], when=lambda iteration: iteration / 0):
         model(inputs(1)[0])
     assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_summaries_of_a_tuple_are_those_of_its_items() -> None:
+    class Two(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x, {"weights": x * 0}
+
+    model = Two()
+    with in_memory(model, ["forward"], keep="summary") as tracer:
+        model(torch.ones(4))
+    found = {name: result.values[0].summary for name, result in tracer.results.items()}
+    assert {name: (summary.norm, summary.zeros) for name, summary in found.items()} == {
+        "forward.0": (2.0, 0.0), "forward.1.weights": (0.0, 1.0),
+    }  # fmt: skip

@@ -16,7 +16,7 @@ _compare.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
 _contiguous: Final = torch.contiguous_format
 _strided: Final = torch.strided
 _Tensor: Final = torch.Tensor
-_CONTAINERS: Final = frozenset([tuple, list, dict])
+CONTAINERS: Final = frozenset([tuple, list, dict])
 _FEW: Final = 64  # items of a container
 
 Copy = Any  # a CPU tensor of our own, a scalar, a container of these, or a Value
@@ -25,7 +25,7 @@ Copy = Any  # a CPU tensor of our own, a scalar, a container of these, or a Valu
 def same(copy: Copy, value: Any) -> bool:
     """Whether a value is bit for bit what was copied before. False where that cannot be told without a copy."""
     if type(copy) is not _Tensor:
-        if type(copy) in _CONTAINERS:
+        if type(copy) in CONTAINERS:
             return _same_items(copy, value)
         return type(value) is not _Tensor and same_scalar(copy, value)
     if not isinstance(value, _Tensor) or copy.dtype is not value.dtype or copy.shape != value.shape:
@@ -82,7 +82,7 @@ def copied(value: Any, keep: Keep, recent: Recent | None = None) -> Copy:
             if value.nbytes > keep.array_limit:
                 return summarised(value, keep)
             return _copied(value) if recent is None else recent.copy(value)
-    elif kind in _CONTAINERS and keep.mode != "summary" and _is_simple(value, keep.array_limit):
+    elif kind in CONTAINERS and keep.mode != "summary" and _is_simple(value, keep.array_limit):
         return _copied_items(value)
     return capture(value, keep).value
 
@@ -98,7 +98,7 @@ def _is_simple(value: Any, room: int, depth: int = 3) -> bool:
         return False
     for item in items:
         kind = type(item)
-        if kind in _CONTAINERS:
+        if kind in CONTAINERS:
             if not _is_simple(item, room, depth - 1):
                 return False
         elif kind is _Tensor:
@@ -120,7 +120,7 @@ def _copied_item(item: Any) -> Any:
     kind = type(item)
     if kind is _Tensor:
         return _copied(item)
-    return _copied_items(item) if kind in _CONTAINERS else item
+    return _copied_items(item) if kind in CONTAINERS else item
 
 
 def _copied(value: Any) -> Any:

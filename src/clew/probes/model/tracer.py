@@ -16,14 +16,14 @@ from clew.records import Note, Value
 from . import callbacks, flight
 from .flight import OnSignal, Spikes
 from .gathering import Gathering
-from .inside import inside
+from .inside import inside, items_of
 from .nonfinite import Finder, Finding
 from .options import Options, checked
 from .paths import Spot, existing, joined, spots
 from .probes import ModuleProbe
 from .results import Result, Results, as_seen
 from .sinks import Home, RingSink, StoreSink
-from .snapshot import Recent, copied, is_spread, same
+from .snapshot import CONTAINERS, Recent, copied, is_spread, same
 from .state import StateProbe
 from .unwrap import Uncompiled, has_compiled_parts, is_compiled, unwrapped
 
@@ -127,6 +127,7 @@ class ModelTracer:
         self._spikes = Spikes(spike) if spike is not None else None
         self._on_signal: OnSignal | None = None
         self._halted = False
+        self._items_apart = self._options.keep.mode == "summary"  # a summary of a tuple as a whole tells nothing
         self._recent = None if self._options.pre_save else Recent()  # who changes values gets them for himself
         self._sink: StoreSink | RingSink | None = None
         self._gathering: Gathering | None = None
@@ -290,6 +291,10 @@ class ModelTracer:
 
     def take(self, name: str, value: Any, pattern: str) -> None:
         """A value at a path, as it is now; kept unless it is what it was in the iteration before."""
+        if self._items_apart and type(value) in CONTAINERS:
+            for key, item in items_of(value).items():
+                self.take(joined(name, key), item, pattern)
+            return
         track = self._tracks.get(name)
         if track is None:
             track = self._tracks.setdefault(name, Track(name, pattern))
