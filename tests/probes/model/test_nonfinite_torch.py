@@ -159,3 +159,21 @@ def test_a_sound_training_has_nothing_to_tell() -> None:
 )
 def test_finite_is_judged_exactly(tensor: Any, finite: bool) -> None:
     assert is_finite(tensor) is finite
+
+
+@pytest.mark.parametrize("how", ["step", "next call"])
+def test_a_gradient_of_weights_alone_is_the_backwards(how: str) -> None:
+    model = nn.Linear(1, 1, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+
+    def use() -> None:
+        with torch.no_grad():
+            model.weight.fill_(1e-30)
+        (model(torch.full((1, 1), 3e38)) * 3e38).sum().backward()  # 3e38 * 3e38 is too much for the weight's
+        if how == "step":
+            optimizer.step()
+        else:
+            model(torch.ones(1, 1))
+
+    found = find(model, use)
+    assert (found.where, found.path) == ("backward", "weight")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .tracer import ModelTracer
 
 _MOST_NAMED = 5
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 @dataclass
@@ -65,6 +66,17 @@ def is_finite(tensor: Any) -> bool:
         return cmath.isfinite(total) or bool(torch.isfinite(tensor).all())
 
 
+def _non_finite(tensors: dict[str, Any]) -> list[str]:
+    """The names of those that hold a NaN or Inf; one look at all of them if there is none."""
+    plain = [each.detach() for each in tensors.values() if each.layout is torch.strided and type(each) in _PLAIN]
+    if len(plain) == len(tensors) and plain:
+        with torch.no_grad():
+            norms = torch._foreach_norm(plain)
+            if cmath.isfinite(sum(norm.item() for norm in norms)):
+                return []
+    return [name for name, each in tensors.items() if not is_finite(each)]
+
+
 def all_finite(value: Any) -> bool:
     return all(is_finite(tensor) for _, tensor in tensors_in(value, ""))
 
@@ -90,10 +102,6 @@ class Finder:
             before = module.register_forward_pre_hook(self._before(path), with_kwargs=True)
             after = module.register_forward_hook(self._after(path), with_kwargs=True)
             self._undo += [before.remove, after.remove]
-        for name, parameter in self._tracer.model.named_parameters():
-            if parameter.requires_grad and parameter.is_leaf:
-                hook = parameter.register_post_accumulate_grad_hook(self._accumulated(name))
-                self._undo.append(hook.remove)
         self._undo.append(register_optimizer_step_post_hook(self._stepped).remove)
 
     def detach(self) -> None:
@@ -109,6 +117,8 @@ class Finder:
 
     def _before(self, path: str) -> Any:
         def before(module: Any, args: Any, kwargs: Any) -> None:
+            if self._looks and not path:
+                self._look_at_gradients(dict(module.named_parameters()))
             if self._looks:
                 tensors = [tensor for _, tensor in tensors_in([args, kwargs], "")]
                 stamps = [0 if tensor.is_inference() else tensor._version for tensor in tensors]
@@ -188,23 +198,24 @@ class Finder:
 
         return arrived
 
-    def _accumulated(self, name: str) -> Any:
-        def accumulated(parameter: Any) -> None:
-            if self._looks and parameter.grad is not None and not is_finite(parameter.grad):
-                self._found("backward", name, f"the gradient of `{name}` became non-finite, from finite ones")
-
-        return accumulated
-
-    # ---- optimizer
+    # ---- weights and their gradients: all at once, when the optimizer has used them or the model is called again
 
     def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if not self._looks:
             return
         own = {id(parameter): name for name, parameter in self._tracer.model.named_parameters()}
-        mine = [each for group in optimizer.param_groups for each in group["params"] if id(each) in own]
-        bad = [own[id(each)] for each in mine if not is_finite(each)]
-        if bad:
+        mine = {own[id(each)]: each for group in optimizer.param_groups for each in group["params"] if id(each) in own}
+        self._look_at_gradients(mine)
+        bad = _non_finite(mine)
+        if bad and not self._done:
             self._found("optimizer", bad[0], f"the optimizer's step made weights non-finite: {_list(bad)}")
+
+    def _look_at_gradients(self, parameters: dict[str, Any]) -> None:
+        gradients = {name: each.grad for name, each in parameters.items() if each.grad is not None}
+        bad = _non_finite(gradients)
+        if bad:
+            what = f"the gradient of weights became non-finite, from finite ones: {_list(bad)}"
+            self._found("backward", bad[0], what)
 
     # ---- telling
 
