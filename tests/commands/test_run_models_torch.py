@@ -65,7 +65,7 @@ def test_by_its_class_and_only_the_last_steps_of_it(tmp_path: Path) -> None:
 
 def test_where_a_nan_was_born(tmp_path: Path) -> None:
     found, said = run(tmp_path, "--nonfinite", "find")
-    assert "Net made a non-finite value from finite inputs, by log at" in said
+    assert "Net made a NaN from finite inputs, by log at" in said
     assert "train.py:11 (iteration 2" in said
     assert [call.args["x"].shape for call in found.calls("Net.forward")] == [(2, 3)]
 

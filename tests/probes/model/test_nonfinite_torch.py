@@ -11,7 +11,7 @@ from torch import nn
 
 import clew
 from clew.errors import NonfiniteError
-from clew.probes.model.nonfinite import is_finite
+from clew.probes.model.finite import is_finite
 from probes.model.nets import inputs, net, train
 
 
@@ -58,7 +58,7 @@ def test_the_first_call_that_made_one_is_told_with_its_line_and_operation(tmp_pa
     assert torch.isnan(found.call.rerun()).all()
     assert torch.equal(found.call.args["x"], found.inputs["x"])
     (note,) = [note for note in clew.open(tmp_path / "run").ledger if note.kind == "non-finite"]
-    assert "`1` (Log) made a non-finite value from finite inputs, by log" in note.text
+    assert "`1` (Log) made a NaN from finite inputs, by log" in note.text
 
 
 def test_calls_that_only_passed_it_on_are_not_blamed() -> None:
@@ -125,7 +125,7 @@ def test_weights_that_were_bad_already_are_told_as_such() -> None:
 def test_raise_raises_at_the_call() -> None:
     model = model_with_log()
     model[1].shift = -1.0
-    with pytest.raises(NonfiniteError, match="made a non-finite value"):
+    with pytest.raises(NonfiniteError, match="made a NaN from finite inputs"):
         find(model, lambda: model(inputs(1)[0]), nonfinite="raise")
 
 
@@ -177,3 +177,78 @@ def test_a_gradient_of_weights_alone_is_the_backwards(how: str) -> None:
 
     found = find(model, use)
     assert (found.where, found.path) == ("backward", "weight")
+
+
+class Masked(nn.Module):
+    """Masks with -Inf, as attention does."""
+
+    def forward(self, scores: Any, mask: Any) -> Any:
+        scores = scores.masked_fill(mask, -torch.inf)
+        return torch.softmax(scores, -1)  # the line
+
+
+def test_an_inf_that_is_meant_is_not_blamed_and_the_nan_made_of_it_is() -> None:
+    model = Masked()
+
+    def use() -> None:
+        model(torch.zeros(2, 3), torch.tensor([[True, False, False]] * 2))
+        model(torch.zeros(2, 3), torch.tensor([[True, True, True]] * 2))
+
+    found = find(model, use)
+    assert (found.iteration, found.operation) == (1, "softmax")
+    assert "an Inf, as it was told, by masked_fill" in found.what
+    assert "# the line" in Path(found.file).read_text().splitlines()[found.line - 1]
+
+
+def test_an_inf_that_reaches_the_end_is_told_with_the_call_that_made_it() -> None:
+    class Exponential(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.exp(x)
+
+    model = nn.Sequential(nn.Identity(), Exponential(), nn.Identity())
+    found = find(model, lambda: model(torch.tensor([100.0])))
+    assert (found.path, found.operation, found.passed_on) == ("1", "exp", ["2"])
+    assert "made an Inf from finite inputs" in found.what
+
+
+def test_an_inf_that_stays_inside_is_nobodys_fault() -> None:
+    class Mask(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.full_like(x, -torch.inf)
+
+    class Uses(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mask = Mask()
+
+        def forward(self, x: Any) -> Any:
+            return torch.maximum(x, self.mask(x))
+
+    model = Uses()
+    assert find(model, lambda: model(torch.ones(2))) is None
+
+
+def test_of_an_inf_and_the_nan_another_module_made_of_it_the_inf_is_the_birth() -> None:
+    class Exponential(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.exp(x)
+
+    class Centre(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x - x.max()
+
+    model = nn.Sequential(Exponential(), Centre())
+    found = find(model, lambda: model(torch.tensor([100.0])))
+    assert (found.path, found.operation, found.passed_on) == ("0", "exp", ["1"])
+    assert "made an Inf from finite inputs, of which `1` (Centre) made a NaN" in found.what
+
+
+def test_of_a_mask_that_is_a_module_and_the_nan_made_of_it_the_nan_is_the_birth() -> None:
+    class Mask(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.masked_fill(x == x, -torch.inf)
+
+    model = nn.Sequential(Mask(), nn.Softmax(-1))
+    found = find(model, lambda: model(torch.ones(3)))
+    assert (found.path, found.operation) == ("1", "softmax")
+    assert "with an Inf that `0` (Mask) was told to make" in found.what

@@ -1,27 +1,25 @@
 """Where a NaN or Inf was born: the first call that made one from finite inputs, and not those that passed it on.
 
-Modules end from the inside out, so the first one that gives something non-finite, although it and its weights got
-nothing but finite numbers, is the one. Gradients arrive from the loss inwards, and are judged in that order. Weights
-are looked at after each optimizer step.
+Modules end from the inside out, so the first one that gives a NaN, although there was none in what it got and in its
+weights, is the one; unless it made it of an Inf, by accident, of another. An Inf may be meant (a mask): the first is
+remembered, and told if it reaches what the model gives.
+Gradients arrive from the loss inwards, and are judged in that order. Weights and their gradients are looked at after
+each optimizer step.
 """
 
 from __future__ import annotations
 
-import cmath
-import copy
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from clew import env, trouble
+from clew import trouble
 from clew.errors import NonfiniteError
-from clew.probes.libraries import is_library
 
+from .finite import FINE, INF, MEANT, NAN, Place, copied, is_finite, locate, non_finite, user_line, worst
 from .inside import tensors_in
 from .paths import names_in
 
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from .tracer import ModelTracer
 
 _MOST_NAMED = 5
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_HOW_TO_RERUN = "`tracer.nonfinite.call.rerun()` makes that call again."
 
 
 @dataclass
@@ -54,31 +52,20 @@ class Finding:
         return f"{self.what}{operation}{place} (iteration {self.iteration}, rank {self.rank})"
 
 
-def is_finite(tensor: Any) -> bool:
-    """One pass: a sum of finite numbers is finite, unless it overflows, which is looked into."""
-    if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.is_meta or not tensor.numel():
-        return True
-    with torch.no_grad():
-        tensor = tensor.detach()
-        if tensor.layout is not torch.strided:
-            tensor = tensor.coalesce().values() if tensor.layout is torch.sparse_coo else tensor.values()
-        total = tensor.sum().item()
-        return cmath.isfinite(total) or bool(torch.isfinite(tensor).all())
+class _Birth(NamedTuple):
+    """A call that made something non-finite, with copies of what it got."""
 
+    kind: str
+    path: str
+    module: Any
+    args: Any
+    kwargs: Any
+    changed: bool  # in place, since the call began
+    place: tuple[str, int]
 
-def _non_finite(tensors: dict[str, Any]) -> list[str]:
-    """The names of those that hold a NaN or Inf; one look at all of them if there is none."""
-    plain = [each.detach() for each in tensors.values() if each.layout is torch.strided and type(each) in _PLAIN]
-    if len(plain) == len(tensors) and plain:
-        with torch.no_grad():
-            norms = torch._foreach_norm(plain)
-            if cmath.isfinite(sum(norm.item() for norm in norms)):
-                return []
-    return [name for name, each in tensors.items() if not is_finite(each)]
-
-
-def all_finite(value: Any) -> bool:
-    return all(is_finite(tensor) for _, tensor in tensors_in(value, ""))
+    @property
+    def title(self) -> str:
+        return _title(self.path, self.module)
 
 
 class Finder:
@@ -92,9 +79,9 @@ class Finder:
         self._done = False
         self._undo: list[Callable[[], None]] = []
         self._passed_on: list[str] = []
+        self._infinite: _Birth | None = None  # the first Inf of this iteration
         self._versions: dict[int, list[list[int]]] = {}  # by module: versions of the inputs of its open calls
         self._consumers: dict[int, str] = {}  # by output tensor: the module that was given it last
-        self._last_finite_gradient = ""
         self.finding: Finding | None = None
 
     def attach(self) -> None:
@@ -102,12 +89,25 @@ class Finder:
             before = module.register_forward_pre_hook(self._before(path), with_kwargs=True)
             after = module.register_forward_hook(self._after(path), with_kwargs=True)
             self._undo += [before.remove, after.remove]
-        self._undo.append(register_optimizer_step_post_hook(self._stepped).remove)
+        self._undo.append(register_optimizer_step_post_hook(self._guarded(self._stepped)).remove)
 
     def detach(self) -> None:
         for undo in self._undo:
             undo()
         self._undo.clear()
+
+    def _guarded(self, hook: Callable[..., None]) -> Callable[..., None]:
+        """A failure of ours is not the program's."""
+
+        def guarded(*args: Any) -> None:
+            try:
+                hook(*args)
+            except NonfiniteError:
+                raise
+            except Exception as error:
+                self._tracer.failed(error)
+
+        return guarded
 
     @property
     def _looks(self) -> bool:
@@ -116,58 +116,94 @@ class Finder:
     # ---- forward
 
     def _before(self, path: str) -> Any:
+        @self._guarded
         def before(module: Any, args: Any, kwargs: Any) -> None:
             if self._looks and not path:
-                self._look_at_gradients(dict(module.named_parameters()))
+                self._begin(module)
             if self._looks:
                 tensors = [tensor for _, tensor in tensors_in([args, kwargs], "")]
-                stamps = [0 if tensor.is_inference() else tensor._version for tensor in tensors]
-                self._versions.setdefault(id(module), []).append(stamps)
+                self._versions.setdefault(id(module), []).append(_stamps(args, kwargs))
                 for tensor in tensors:
                     self._consumers[id(tensor)] = path
 
         return before
 
+    def _begin(self, model: Any) -> None:
+        self._passed_on, self._infinite = [], None
+        self._consumers.clear()
+        self._look_at_gradients(dict(model.named_parameters()))
+
     def _after(self, path: str) -> Any:
+        @self._guarded
         def after(module: Any, args: Any, kwargs: Any, output: Any) -> None:
             stamps = (self._versions.get(id(module)) or [[]]).pop()
             if not self._looks:
                 return
-            if all_finite(output):
-                self._await_gradients(path, output)
-                if not path:
-                    self._end_of_forward()
-                return
-            if not all_finite([args, kwargs]):
-                self._passed_on.append(path or "the model")
-            elif bad := [name for name, each in module.named_parameters() if not is_finite(each)]:
-                self._found("forward", path, f"weights of {_title(path, module)} were non-finite already: {_list(bad)}")
+            kind = worst(output)
+            if kind:
+                self._bad(kind, path, module, args, kwargs, stamps)
             else:
-                self._born(path, module, args, kwargs, stamps)
-            if not path:
+                self._await_gradients(path, output)
+            if not path and kind and not self._done:
                 self._end_of_forward()
 
         return after
 
-    def _born(self, path: str, module: Any, args: Any, kwargs: Any, stamps: list[int]) -> None:
-        tensors = [tensor for _, tensor in tensors_in([args, kwargs], "")]
-        now = [0 if tensor.is_inference() else tensor._version for tensor in tensors]
-        changed = "; its inputs were changed in place meanwhile, and are kept as they are now" if now != stamps else ""
-        what = f"{_title(path, module)} made a non-finite value from finite inputs{changed}"
-        found = self._found("forward", path, what, raises=False)
-        found.file, found.line = _user_line(sys._getframe(1))
-        names = names_in(module, "forward").arguments
-        given = dict(zip(names, args, strict=False)) | kwargs
-        found.inputs = {name: _copy(value) for name, value in given.items()}
-        again = _locate(module, found, args, kwargs)
-        self._record(found, module, again, given)
+    def _bad(self, kind: str, path: str, module: Any, args: Any, kwargs: Any, stamps: list[int]) -> None:
+        given = worst([args, kwargs])
+        if given >= kind:
+            self._passed_on.append(path or "the model")
+            return
+        if bad := non_finite(dict(module.named_parameters())):
+            self._found("forward", path, f"weights of {_title(path, module)} were non-finite already: {_list(bad)}")
+            return
+        changed = _stamps(args, kwargs) != stamps
+        place = user_line(sys._getframe(1))
+        if kind == NAN and given == INF and self._infinite is None:
+            self._passed_on.append(path)  # the code around it made the Inf, and will end with it
+        elif kind == NAN:
+            self._born(_Birth(kind, path, module, args, kwargs, changed, place), given)
+        elif self._infinite is None:
+            self._infinite = _Birth(kind, path, module, copied(args), copied(kwargs), changed, place)
+
+    def _born(self, birth: _Birth, given: str = FINE) -> None:
+        again, made = locate(birth.module, birth.args, birth.kwargs)
+        more = ""
+        if given == INF and self._infinite is not None:
+            first, its = locate(self._infinite.module, self._infinite.args, self._infinite.kwargs)
+            if MEANT in its:
+                more = f", and with an Inf that {self._infinite.title} was told to make"
+            else:
+                more = f", of which {birth.title} made a NaN"
+                self._passed_on.append(birth.path or "the model")
+                birth, again, made = self._infinite, first, its
+        place = made.get(INF) or made.get(birth.kind) or made.get(MEANT)
+        kind = "a NaN" if birth.kind == NAN else "an Inf"
+        what = f"{birth.title} made {kind} from finite inputs{more}{_story(made, place)}"
+        if birth.changed:
+            what += "; its inputs were changed in place meanwhile, and are kept as they are now"
+        found = self._found("forward", birth.path, what, tells=False)
+        self._fill(found, birth, place)
+        if self._tracer.stores:
+            from .written import write_call
+
+            found.call = write_call(birth.module, again, found.inputs)
         self._tell(found)
 
+    def _fill(self, found: Finding, birth: _Birth, place: Place | None) -> None:
+        found.file, found.line = birth.place
+        if place is not None:
+            found.operation = place.operation
+            found.file, found.line = (place.file, place.line) if place.file else birth.place
+        names = names_in(birth.module, "forward").arguments
+        found.inputs = copied(dict(zip(names, birth.args, strict=False)) | birth.kwargs)
+
     def _end_of_forward(self) -> None:
-        if self._passed_on and not self._done:
+        """What the model gives is not finite, and nobody made a NaN."""
+        if self._infinite is not None:
+            self._born(self._infinite)
+        elif self._passed_on:
             self._found("input", "", "the model was given a non-finite value")
-        self._passed_on = []
-        self._last_finite_gradient = ""
 
     # ---- backward
 
@@ -177,23 +213,19 @@ class Finder:
                 tensor.register_hook(self._arrived(path, id(tensor)))
 
     def _arrived(self, path: str, tensor: int) -> Any:
+        @self._guarded
         def arrived(gradient: Any) -> None:
-            if not self._looks:
-                return
-            if is_finite(gradient):
-                self._last_finite_gradient = path
+            if not self._looks or is_finite(gradient):
                 return
             consumer = self._consumers.get(tensor)
             if not path:
                 self._found("backward", "", "the gradient of what the model gives is non-finite: the loss made it")
             elif consumer is None or consumer == path:
-                self._found(
-                    "backward", path, f"the gradient of what `{path}` gives is non-finite; what used it made it"
-                )
+                what = f"the gradient of what `{path}` gives is non-finite; what used it made it"
+                self._found("backward", path, what)
             else:
-                what = (
-                    f"`{consumer or 'the model'}` made a non-finite gradient from finite ones, for what `{path}` gives"
-                )
+                user = consumer or "the model"
+                what = f"`{user}` made a non-finite gradient from finite ones, for what `{path}` gives"
                 self._found("backward", consumer, what)
 
         return arrived
@@ -206,25 +238,24 @@ class Finder:
         own = {id(parameter): name for name, parameter in self._tracer.model.named_parameters()}
         mine = {own[id(each)]: each for group in optimizer.param_groups for each in group["params"] if id(each) in own}
         self._look_at_gradients(mine)
-        bad = _non_finite(mine)
-        if bad and not self._done:
+        bad = [] if self._done else non_finite(mine)
+        if bad:
             self._found("optimizer", bad[0], f"the optimizer's step made weights non-finite: {_list(bad)}")
 
     def _look_at_gradients(self, parameters: dict[str, Any]) -> None:
-        gradients = {name: each.grad for name, each in parameters.items() if each.grad is not None}
-        bad = _non_finite(gradients)
+        bad = non_finite({name: each.grad for name, each in parameters.items() if each.grad is not None})
         if bad:
             what = f"the gradient of weights became non-finite, from finite ones: {_list(bad)}"
             self._found("backward", bad[0], what)
 
     # ---- telling
 
-    def _found(self, where: str, path: str, what: str, *, raises: bool = True) -> Finding:
+    def _found(self, where: str, path: str, what: str, *, tells: bool = True) -> Finding:
         self._done = True
         tracer = self._tracer
         found = self.finding = Finding(where, path, what, tracer.iteration, tracer.rank, passed_on=self._passed_on)
-        if raises:
-            found.file, found.line = _user_line(sys._getframe(1))
+        if tells:
+            found.file, found.line = user_line(sys._getframe(1))
             self._tell(found)
         return found
 
@@ -240,15 +271,21 @@ class Finder:
         if self._how == "stop":
             tracer.halt()
 
-    def _record(self, found: Finding, module: Any, again: Any, given: dict[str, Any]) -> None:
-        if not self._tracer.stores:
-            return
-        from .written import write_call
 
-        found.call = write_call(self._tracer, module, again, found.inputs)
+def _story(made: dict[str, Place], place: Place | None) -> str:
+    """What else happened in the module's code on the way."""
+    if place is None:
+        return ""
+    if place is made.get(NAN) and MEANT in made:
+        return f" (before it an Inf, as it was told, by {made[MEANT].operation}, line {made[MEANT].line})"
+    if place is made.get(INF) and NAN in made:
+        return f" (an Inf, and of it a NaN by {made[NAN].operation}, line {made[NAN].line})"
+    return ""
 
 
-_HOW_TO_RERUN = "`tracer.nonfinite.call.rerun()` makes that call again."
+def _stamps(args: Any, kwargs: Any) -> list[int]:
+    tensors = [tensor for _, tensor in tensors_in([args, kwargs], "")]
+    return [0 if tensor.is_inference() else tensor._version for tensor in tensors]
 
 
 def _title(path: str, module: Any) -> str:
@@ -260,78 +297,4 @@ def _list(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names[:_MOST_NAMED]) + more
 
 
-def _copy(value: Any) -> Any:
-    """The value, its tensors copied."""
-    if isinstance(value, torch.Tensor):
-        return value.detach().clone()
-    if isinstance(value, dict):
-        return {key: _copy(item) for key, item in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(map(_copy, value))
-    return value
-
-
-def _frames(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
-
-
-def _user_line(frame: FrameType | None) -> tuple[str, int]:
-    """The innermost line of the user's own code on the stack."""
-    for each in _frames(frame):
-        file = each.f_code.co_filename
-        if not file.startswith(env.PACKAGE) and not is_library(file):
-            return file, each.f_lineno
-    return "", 0
-
-
-class _Watch(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Looks at what every operation gives, and remembers the first that made something non-finite."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.operation = ""
-        self.place = ("", 0)
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        output = func(*args, **(kwargs or {}))
-        if not self.operation and not all_finite(output) and all_finite([args, kwargs or {}]):
-            self.operation = str(func).removeprefix("aten.").rpartition(".")[0] or str(func)
-            self.place = _user_line(sys._getframe(1))
-        return output
-
-
-def _without_hooks(module: Any) -> Any:
-    """A copy that nobody listens to."""
-    memo: dict[int, Any] = {}
-    for inner in module.modules():
-        for name, held in vars(inner).items():
-            if name.endswith("_hooks") and isinstance(held, dict):
-                memo[id(held)] = type(held)()
-            elif callable(held) and hasattr(held, "__wrapped__"):
-                memo[id(held)] = None  # a method that the tracer put there
-    again = copy.deepcopy(module, memo)
-    for inner in again.modules():
-        for name in [name for name, held in vars(inner).items() if held is None and hasattr(type(inner), name)]:
-            del vars(inner)[name]
-    return again
-
-
-def _locate(module: Any, found: Finding, args: Any, kwargs: Any) -> Any:
-    """Run a copy of the module on its inputs once more, operation by operation, to know the line; gives the copy."""
-    try:
-        again = _without_hooks(module)
-        with torch.random.fork_rng(devices=[]), torch.no_grad(), _Watch() as watch:
-            again(*map(_copy, args), **{name: _copy(value) for name, value in kwargs.items()})
-    except Exception:
-        return None  # what cannot be copied or called again is told without its line
-    if watch.operation:
-        found.operation = watch.operation
-        file, line = watch.place
-        if file:
-            found.file, found.line = file, line
-    return again
-
-
-__all__ = ["Finder", "Finding", "all_finite", "is_finite"]
+__all__ = ["Finder", "Finding"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from time import time_ns
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew import recording
 from clew.recorder import alive
@@ -12,11 +12,8 @@ from clew.values import capture, parse_keep
 
 from .sinks import IterationCall
 
-if TYPE_CHECKING:
-    from .tracer import ModelTracer
 
-
-def write_call(tracer: ModelTracer, module: Any, again: Any, inputs: dict[str, Any]) -> Any:
+def write_call(module: Any, again: Any, inputs: dict[str, Any]) -> Any:
     """Gives the call as it stands in the run. `again`, a copy of the module as it was, is what a rerun calls."""
     kind = type(module)
     code = getattr(kind.forward, "__code__", None)

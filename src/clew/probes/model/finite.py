@@ -1,0 +1,138 @@
+"""Whether tensors are finite, and which operation of a module's code made one that is not."""
+
+from __future__ import annotations
+
+import cmath
+import copy
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any, NamedTuple
+
+import torch
+
+from clew import env
+from clew.probes.libraries import is_library
+
+from .inside import tensors_in
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+FINE, INF, NAN = "", "Inf", "NaN"  # what a value holds: nothing bad; Inf; NaN, which is worse, since nobody wants it
+MEANT = "meant"  # an Inf that an operation was told to put there
+_PUTS = frozenset(
+    ["masked_fill", "masked_fill_", "full", "full_like", "new_full", "fill", "fill_", "where", "lift_fresh"]
+)
+
+
+def kind_of(tensor: Any) -> str:
+    """One pass where all is well: a sum of finite numbers is finite, unless it overflows, which is looked into."""
+    if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.is_meta or not tensor.numel():
+        return FINE
+    with torch.no_grad():
+        tensor = tensor.detach()
+        if tensor.layout is not torch.strided:
+            tensor = tensor.coalesce().values() if tensor.layout is torch.sparse_coo else tensor.values()
+        if cmath.isfinite(tensor.sum().item()) or bool(torch.isfinite(tensor).all()):
+            return FINE
+        return NAN if bool(torch.isnan(tensor).any()) else INF
+
+
+def is_finite(tensor: Any) -> bool:
+    return kind_of(tensor) == FINE
+
+
+def worst(value: Any) -> str:
+    """Of all tensors in a value."""
+    return max((kind_of(tensor) for _, tensor in tensors_in(value, "")), default=FINE)
+
+
+def non_finite(tensors: dict[str, Any]) -> list[str]:
+    """The names of those that hold a NaN or Inf; one look at all of them if there is none."""
+    plain = [each.detach() for each in tensors.values() if each.layout is torch.strided and type(each) in _PLAIN]
+    if len(plain) == len(tensors) and plain:
+        with torch.no_grad():
+            norms = torch._foreach_norm(plain)
+            if cmath.isfinite(sum(norm.item() for norm in norms)):
+                return []
+    return [name for name, each in tensors.items() if not is_finite(each)]
+
+
+# ---- where in the code
+
+
+class Place(NamedTuple):
+    """An operation, and the innermost line of the user's own code that led to it."""
+
+    operation: str
+    file: str
+    line: int
+
+
+def user_line(frame: FrameType | None) -> tuple[str, int]:
+    """The innermost line of the user's own code on the stack."""
+    for each in _frames(frame):
+        file = each.f_code.co_filename
+        if not file.startswith(env.PACKAGE) and not is_library(file):
+            return file, each.f_lineno
+    return "", 0
+
+
+def _frames(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+class _Watch(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Remembers the first operation that made an Inf from finite numbers, meant or not, and the first to make a NaN."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.made: dict[str, Place] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        output = func(*args, **(kwargs or {}))
+        kind = worst(output)
+        if kind and kind not in self.made and worst([args, kwargs or {}]) < kind:
+            name = (str(func).removeprefix("aten.").rpartition(".")[0] or str(func)).lstrip("_")
+            what = MEANT if kind == INF and name in _PUTS else kind
+            self.made.setdefault(what, Place(name, *user_line(sys._getframe(1))))
+        return output
+
+
+def locate(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Place]]:
+    """Call a copy of the module once more, operation by operation; gives the copy, and where Inf and NaN were made."""
+    try:
+        again = _without_hooks(module)
+        with torch.random.fork_rng(devices=[]), torch.no_grad(), _Watch() as watch:
+            again(*map(copied, args), **{name: copied(value) for name, value in kwargs.items()})
+    except Exception:
+        return None, {}  # what cannot be copied or called again is told without its line
+    return again, watch.made
+
+
+def _without_hooks(module: Any) -> Any:
+    """A copy that nobody listens to."""
+    memo: dict[int, Any] = {}
+    for inner in module.modules():
+        for name, held in vars(inner).items():
+            if name.endswith("_hooks") and isinstance(held, dict):
+                memo[id(held)] = type(held)()
+            elif callable(held) and hasattr(held, "__wrapped__"):
+                memo[id(held)] = None  # a method that the tracer put there
+    again = copy.deepcopy(module, memo)
+    for inner in again.modules():
+        for name in [name for name, held in vars(inner).items() if held is None and hasattr(type(inner), name)]:
+            del vars(inner)[name]
+    return again
+
+
+def copied(value: Any) -> Any:
+    """The value, its tensors copied."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone()
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(copied, value))
+    return value
