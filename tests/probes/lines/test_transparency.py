@@ -493,7 +493,10 @@ def test_signature_source_defaults_and_annotations_are_untouched(both: Any) -> N
         "__annotations__",
         "__dict__",
     ):
-        assert getattr(plain.f, name) == getattr(watched.f, name), name
+        of_watched = getattr(watched.f, name)
+        if name == "__dict__":  # where torch.compile is loaded, it is told to leave the function alone
+            of_watched = {key: value for key, value in of_watched.items() if key != "_torchdynamo_disable"}
+        assert getattr(plain.f, name) == of_watched, name
     assert plain.f.__code__.co_name == watched.f.__code__.co_name
     assert plain.f.__code__.co_qualname == watched.f.__code__.co_qualname
     assert plain.f.__code__.co_firstlineno == watched.f.__code__.co_firstlineno

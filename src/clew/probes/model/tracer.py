@@ -9,23 +9,23 @@ from typing import Any
 import torch
 
 from clew import env, recording, trouble
-from clew.errors import TargetError, nearest
+from clew.errors import TargetError
 from clew.recorder.endings import describe
 from clew.records import Note, Value
 
-from . import callbacks, flight
+from . import callbacks, flight, unseen
 from .flight import OnSignal, Spikes
 from .gathering import Gathering
 from .inside import inside, items_of
 from .nonfinite import Finder, Finding
 from .options import Options, checked
-from .paths import Spot, existing, joined, spots
+from .paths import Spot, joined, spots
 from .probes import ModuleProbe
 from .results import Result, Results, as_seen
 from .sinks import Home, RingSink, StoreSink
 from .snapshot import CONTAINERS, Recent, copied, is_spread, same
 from .state import StateProbe
-from .unwrap import Uncompiled, has_compiled_parts, is_compiled, unwrapped
+from .unwrap import Uncompiled, unwrapped
 
 _Tensor = torch.Tensor
 
@@ -174,7 +174,7 @@ class ModelTracer:
             return
         self._open = self.active = False
         self._detach()
-        self._tell_of_compilation()
+        unseen.tell_of_compilation(self, self._wrapped, self._uncompiled, leaves=self._options.compiled == "leave")
         self._uncompiled.__exit__()
         if error is not None:
             self.fire(f"an exception: {describe(error)}")
@@ -185,7 +185,10 @@ class ModelTracer:
             self._sink.close(None if error is None else describe(error))
         self._gather(last=True)
         self._finish()
-        self._tell_what_was_not_seen(error)
+        if error is None:
+            unseen.tell(
+                self, self._found, {track.pattern for track in self._tracks.values()}, recorded=self._serial >= 0
+            )
         if self._gathering is not None:
             self._gathering.close()
 
@@ -461,44 +464,6 @@ class ModelTracer:
             f"{tuple(value.shape)}."
         )  # fmt: skip
 
-    def _tell_what_was_not_seen(self, error: BaseException | None) -> None:
-        seen = {track.pattern for track in self._tracks.values()}
-        missed = [pattern for pattern in self.paths if pattern not in seen]
-        if not missed or error is not None:
-            return
-        if self._serial < 0:
-            why = "the model was not called" if not any(self.counts.values()) else "no iteration was one to record"
-            for pattern in missed:
-                self.note("never-seen", pattern, f"nothing was recorded: {why} while it was traced.")
-            said = f"ModelTracer recorded nothing: {why} while it was traced"
-        else:
-            known = existing(self.model)
-            hints = {pattern: self._hint(pattern, known) for pattern in missed}
-            for pattern, hint in hints.items():
-                self.note("never-seen", pattern, hint)
-            said = "ModelTracer saw nothing at " + "; ".join(f"`{pattern}`: {hint}" for pattern, hint in hints.items())
-        key = f"model:{id(self)}"
-        trouble.report(key, said.rstrip("."))
-
-    def _tell_of_compilation(self) -> None:
-        compiled = is_compiled(self._wrapped) or has_compiled_parts(self.model)
-        if self._options.compiled == "leave" and compiled:
-            text = "compiled code calls no hooks: what is inside it was not seen. Trace with compiled='eager'."
-            self.note("fallback", "torch.compile", text)
-        elif self._uncompiled.mattered or compiled:
-            text = "compiled code ran uncompiled while it was traced, so that its values could be seen."
-            self.note("fallback", "torch.compile", text)
-
-    def _hint(self, pattern: str, known: list[str]) -> str:
-        found = self._found[pattern]
-        if found and any(spot.facet in ("tensor.grad", "grad") for spot in found):
-            return "no gradient reached it."
-        if found and found[0].facet == "optimizer":
-            return "give the optimizer: ModelTracer(..., optimizer=optimizer), and let it step."
-        if found:
-            return "it is there, and was not reached in any iteration."
-        return f"there is no such path; {nearest(pattern, known)}"
-
 
 def _same_copy(before: Any, now: Any) -> bool:
     """Of what could only be compared once it was copied."""
@@ -507,6 +472,3 @@ def _same_copy(before: Any, now: Any) -> bool:
     if type(now) is Value and type(before) is Value:
         return bool(now.digest) and now.digest == before.digest
     return False
-
-
-__all__ = ["ModelTracer", "Track", "joined"]

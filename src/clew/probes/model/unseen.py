@@ -1,0 +1,53 @@
+"""What a tracer was asked for and did not see, and why: for the ledger, and once for the user."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from clew import trouble
+from clew.errors import nearest
+
+from .paths import Spot, existing
+from .unwrap import Uncompiled, has_compiled_parts, is_compiled
+
+if TYPE_CHECKING:
+    from .tracer import ModelTracer
+
+
+def tell(tracer: ModelTracer, found: dict[str, list[Spot]], seen: set[str], *, recorded: bool) -> None:
+    """Of the patterns in `found`, with what they may lead to, those not among `seen`; `recorded`: any iteration was."""
+    missed = [pattern for pattern in found if pattern not in seen]
+    if not missed:
+        return
+    if not recorded:
+        why = "the model was not called" if not any(tracer.counts.values()) else "no iteration was one to record"
+        hints = dict.fromkeys(missed, f"nothing was recorded: {why} while it was traced.")
+        said = f"ModelTracer recorded nothing: {why} while it was traced"
+    else:
+        known = existing(tracer.model)
+        hints = {pattern: _hint(pattern, found[pattern], known) for pattern in missed}
+        said = "ModelTracer saw nothing at " + "; ".join(f"`{pattern}`: {hint}" for pattern, hint in hints.items())
+    for pattern, hint in hints.items():
+        tracer.note("never-seen", pattern, hint)
+    trouble.report(f"model:{id(tracer)}", said.rstrip("."))
+
+
+def _hint(pattern: str, found: list[Spot], known: list[str]) -> str:
+    if any(spot.facet in ("tensor.grad", "grad") for spot in found):
+        return "no gradient reached it."
+    if found and found[0].facet == "optimizer":
+        return "give the optimizer: ModelTracer(..., optimizer=optimizer), and let it step."
+    if found:
+        return "it is there, and was not reached in any iteration."
+    return f"there is no such path; {nearest(pattern, known)}"
+
+
+def tell_of_compilation(tracer: ModelTracer, wrapped: Any, uncompiled: Uncompiled, *, leaves: bool) -> None:
+    """Compiled code calls no hooks."""
+    compiled = is_compiled(wrapped) or has_compiled_parts(tracer.model)
+    if leaves and compiled:
+        text = "compiled code calls no hooks: what is inside it was not seen. Trace with compiled='eager'."
+        tracer.note("fallback", "torch.compile", text)
+    elif uncompiled.mattered or compiled:
+        text = "compiled code ran uncompiled while it was traced, so that its values could be seen."
+        tracer.note("fallback", "torch.compile", text)
