@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import traceback
 import types
@@ -18,7 +19,7 @@ from clew.records import DELETED, NotKept
 from .oracle import GONE, OPAQUE, Oracle, Seen, by_name, exact
 from .programs import programs
 
-EXAMPLES = int(os.environ.get("CLEW_EXAMPLES", "150"))
+EXAMPLES = int(os.environ.get("CLEW_EXAMPLES", "100" if sys.version_info[:2] == (3, 11) else "50"))
 
 # making a failing program smaller takes minutes: only when somebody is there to read it
 PHASES = [Phase.generate, Phase.shrink] if "CLEW_SHRINK" in os.environ else [Phase.generate]

@@ -7,7 +7,7 @@ import sys
 import threading
 import weakref
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew import recording
 from clew.probes.lines import engine
@@ -22,9 +22,6 @@ from clew.values import LIGHT, Keep
 from . import lean, objects
 from .scope import Scope
 from .telling import TellingTrace
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _lock = threading.RLock()
 
@@ -85,7 +82,7 @@ class Following:
             modules, main = dict(sys.modules), _functions_of_main()
             new = [module for name, module in modules.items() if name not in self._modules]
             if not main <= self._main or any(map(self.scope.may_hold, new)):
-                for function in list(_all_functions()):
+                for function in _all_functions(self.scope):
                     self._follow_if_in_scope(function, as_roots)
             self._modules.update(modules)
             self._count, self._main = len(modules), main
@@ -137,8 +134,15 @@ def _functions_of_main() -> set[int]:
     return {id(each) for each in list(vars(main).values()) if type(each) is FunctionType} if main is not None else set()
 
 
-def _all_functions() -> Iterator[FunctionType]:
-    """Every function there is: methods, closures and callbacks among them, wherever they are held."""
+def _all_functions(scope: Scope) -> list[FunctionType]:
+    """Every function there is in files that matter: methods, closures, callbacks, wherever they are held."""
+    files: dict[str, bool] = {}
+    found = []
     for each in gc.get_objects():
         if type(each) is FunctionType:
-            yield each
+            file = each.__code__.co_filename
+            if file not in files:
+                files[file] = scope.may_be_in(file)
+            if files[file]:
+                found.append(each)
+    return found

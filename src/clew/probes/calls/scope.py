@@ -38,6 +38,10 @@ class Scope:
             return False
         return bool(self.only) or is_users(file)
 
+    def may_be_in(self, file: str) -> bool:
+        """Whether a file can have them: asked once a file, where there are a hundred thousand functions."""
+        return bool(self.only) or is_users(file)
+
     def _decide(self, module: str, file: str, function: str) -> bool:
         if file.startswith(env.PACKAGE) or module.partition(".")[0] == "clew":
             return False
