@@ -42,6 +42,11 @@ if rank == 0:
     result = tracer.results["0.input"]
     found["ragged"] = [[list(v.shape) for v in result.values], result.ranks, list(result.pad().shape)]
 
+with clew.ModelTracer(ddp, ["2"], gathering_interval=3) as tracer:
+    train(3)
+if rank == 0:
+    found["both"] = sorted(tracer.results["2"].ranks)
+
 with clew.ModelTracer(ddp, ["0.input"], gather="files") as tracer:
     train(3)
 clew.current().flush()
@@ -77,6 +82,13 @@ def test_ragged_shapes_and_a_rank_with_little_to_give(job: Any) -> None:
     ranks = [0] * 4 + [1] + [r for r in range(2, world) for _ in range(4)]
     shapes = [[1 + i + r, 3] for r in range(world) for i in range(4) if r != 1 or i == 3]
     assert told["ragged"] == [shapes, ranks, [len(shapes), 3 + world, 3]]
+
+
+def test_with_an_interval_values_are_gathered_as_well_as_stored(job: Any) -> None:
+    world, told, folder = job
+    assert told["both"] == sorted(list(range(world)) * 3)
+    (run,) = clew.runs(folder / "runs")
+    assert len(run.changes("2")) == 3 * world
 
 
 def test_each_rank_writes_into_its_shard_of_one_run(job: Any) -> None:

@@ -41,7 +41,7 @@ class Gathering:
     def _wants_collective(self) -> bool:
         options = self._options
         if options.gather == "auto":
-            return self.world <= FEW_RANKS and (options.in_memory or not options.store)
+            return self.world <= FEW_RANKS and (options.in_memory or options.gathers)
         return options.gather == "collective"
 
     def join_run(self) -> None:

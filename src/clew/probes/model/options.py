@@ -32,6 +32,7 @@ class Options:
     post_gather: tuple[Callback, ...]
     post_trace: tuple[Callback, ...]
     gathering_interval: int
+    gathers: bool  # asked for: an interval was given
     gather: Gather
     timeout: float
     nonfinite: Nonfinite | None
@@ -78,7 +79,8 @@ def checked(
     ):
         if value not in allowed:
             raise OptionError("bad-option", f"{name}={value!r}: one of {', '.join(map(repr, allowed))} is needed.")
-    for name, value in (("every", every), ("gathering_interval", gathering_interval)):
+    interval = 1 if gathering_interval is None else gathering_interval
+    for name, value in (("every", every), ("gathering_interval", interval)):
         if type(value) is not int or value < 1:
             raise OptionError("bad-option", f"{name}={value!r}: a whole number from 1 is needed.")
     for name, value in (("timeout", timeout), ("spike", spike)):
@@ -99,7 +101,8 @@ def checked(
         pre_gather=_callbacks("pre_gather", pre_gather),
         post_gather=_callbacks("post_gather", post_gather),
         post_trace=_callbacks("post_trace", post_trace),
-        gathering_interval=gathering_interval,
+        gathering_interval=interval,
+        gathers=gathering_interval is not None,
         gather=gather,
         timeout=float(timeout),
         nonfinite=nonfinite,

@@ -61,7 +61,7 @@ class ModelTracer:
     optimizer   for paths such as "optimizer.state.**"
     pre_save, pre_gather, post_gather, post_trace   functions (name, values, iterations, ranks) that may change the
                 lists: after each value, before and after values are gathered, and at the end
-    gathering_interval   iterations between gatherings
+    gathering_interval   iterations between gatherings; given, or with store=False, values are gathered
     gather      "collective": on rank 0, through torch.distributed; "files": each rank into its shard of one run;
                 "auto": the first for up to 4 ranks
     timeout     seconds that a rank waits for others that do not come
@@ -88,7 +88,7 @@ class ModelTracer:
         pre_gather: Any = None,
         post_gather: Any = None,
         post_trace: Any = None,
-        gathering_interval: int = 1,
+        gathering_interval: int | None = None,
         gather: str = "auto",
         timeout: float = 30.0,
         nonfinite: str | None = None,
