@@ -93,7 +93,7 @@ def _hypothesis_profiles() -> None:
     # On the other Pythons fewer examples, which are the first of the same: CI has fifteen minutes for all of them.
     settings.register_profile(
         "suite",
-        max_examples=100 if PRIMARY else 40,
+        max_examples=100 if PRIMARY else 25,
         deadline=None,
         derandomize=True,
         database=None,
