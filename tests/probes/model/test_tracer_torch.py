@@ -584,3 +584,24 @@ def test_summaries_of_a_tuple_are_those_of_its_items() -> None:
     assert {name: (summary.norm, summary.zeros) for name, summary in found.items()} == {
         "forward.0": (2.0, 0.0), "forward.1.weights": (0.0, 1.0),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["deepcopy", "pickle"])
+def test_a_copy_made_while_tracing_is_a_model_of_its_own_that_nobody_hears(how: str, tmp_path: Path) -> None:
+    model, x = net().eval(), inputs(1)[0]
+    with in_memory(model, ["**", "forward.y", "encoder.0.encode", "**.input"], nonfinite="find") as tracer:
+        expected = model(x)
+        if how == "deepcopy":
+            other = copy.deepcopy(model)
+        else:
+            torch.save(model, tmp_path / "model.pt")
+            other = torch.load(tmp_path / "model.pt", weights_only=False)
+        with torch.no_grad():
+            other.head.weight.zero_()
+            other.head.bias.zero_()
+        assert torch.equal(other(x), torch.zeros_like(expected))  # its own weights, not those of the original
+        assert torch.equal(other.encoder[0].encode(x), x * 2)
+        assert torch.equal(model(x), expected)
+    assert tracer.counts["eval"] == 2
+    assert torch.equal(other(x), torch.zeros_like(expected))
+    assert torch.equal(model(x), expected)

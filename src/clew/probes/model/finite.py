@@ -103,28 +103,12 @@ class _Watch(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[no
 def locate(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Place]]:
     """Call a copy of the module once more, operation by operation; gives the copy, and where Inf and NaN were made."""
     try:
-        again = _without_hooks(module)
+        again = copy.deepcopy(module)  # of which nobody hears
         with torch.random.fork_rng(devices=[]), torch.no_grad(), _Watch() as watch:
             again(*map(copied, args), **{name: copied(value) for name, value in kwargs.items()})
     except Exception:
         return None, {}  # what cannot be copied or called again is told without its line
     return again, watch.made
-
-
-def _without_hooks(module: Any) -> Any:
-    """A copy that nobody listens to."""
-    memo: dict[int, Any] = {}
-    for inner in module.modules():
-        for name, held in vars(inner).items():
-            if name.endswith("_hooks") and isinstance(held, dict):
-                memo[id(held)] = type(held)()
-            elif callable(held) and hasattr(held, "__wrapped__"):
-                memo[id(held)] = None  # a method that the tracer put there
-    again = copy.deepcopy(module, memo)
-    for inner in again.modules():
-        for name in [name for name, held in vars(inner).items() if held is None and hasattr(type(inner), name)]:
-            del vars(inner)[name]
-    return again
 
 
 def copied(value: Any) -> Any:

@@ -20,6 +20,7 @@ from clew import trouble
 from clew.errors import NonfiniteError
 
 from .finite import FINE, INF, MEANT, NAN, Place, copied, is_finite, locate, non_finite, user_line, worst
+from .hooks import Hook
 from .inside import tensors_in
 from .paths import names_in
 
@@ -86,8 +87,8 @@ class Finder:
 
     def attach(self) -> None:
         for path, module in self._tracer.model.named_modules():
-            before = module.register_forward_pre_hook(self._before(path), with_kwargs=True)
-            after = module.register_forward_hook(self._after(path), with_kwargs=True)
+            before = module.register_forward_pre_hook(Hook(module, self._before(path)), with_kwargs=True)
+            after = module.register_forward_hook(Hook(module, self._after(path)), with_kwargs=True)
             self._undo += [before.remove, after.remove]
         self._undo.append(register_optimizer_step_post_hook(self._guarded(self._stepped)).remove)
 

@@ -7,16 +7,16 @@ of its other methods, are heard because the module has, while it is traced, a me
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable
-from functools import partial, wraps
-from types import CodeType, FunctionType, MethodType
+from functools import partial
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
 from clew.probes.lines import source
 
+from .hooks import Hook, Method
 from .inside import inside, tensors_in
 from .locals import Saw, rewritten
 from .paths import Spot, Steps, joined, method_of, names_in
@@ -27,16 +27,6 @@ if TYPE_CHECKING:
 FORWARD: Final = "forward"
 _in_backward: Final = torch._C._current_graph_task_id
 _NOT: Final = -1
-_frame: Final = sys._getframe
-
-
-def _callers() -> frozenset[CodeType]:
-    """The code in torch that calls `forward` on behalf of a module that was called."""
-    own = [torch.nn.Module._call_impl.__code__, torch.nn.Module._slow_forward.__code__]
-    return frozenset([*own, *(const for code in own for const in code.co_consts if isinstance(const, CodeType))])
-
-
-_CALLERS: Final = _callers()
 
 
 class ModuleProbe:
@@ -133,100 +123,57 @@ class ModuleProbe:
         wants_result = forward is not None and bool(forward.results)
         if len(self.outputs) == 1 and not self.outputs[0][1] and not wants_result:
             self._simple = self.outputs[0][0], self.outputs[0][2]
+        module = self.module
         if self.inputs or (forward is not None and forward.arguments):
-            handle = self.module.register_forward_pre_hook(self.before, with_kwargs=True)
-            self._undo.append(handle.remove)
+            self._hooked(module.register_forward_pre_hook(Hook(module, self.before), with_kwargs=True))
         if self.outputs or self.gradients or wants_result:
-            self._undo.append(self.module.register_forward_hook(self.after).remove)
+            self._hooked(module.register_forward_hook(Hook(module, self.after)))
         if self.is_root:
-            self._attach_root()
-        hears = bool(self._undo)
+            begin, end = Hook(module, self._begins), Hook(module, self._ends)
+            self._hooked(module.register_forward_pre_hook(begin, prepend=True))
+            self._hooked(module.register_forward_hook(end, always_call=True))
         for name, method in self.methods.items():
             if name != FORWARD:
-                self._replace(name, method.heard(self._inner(name, method)))
-        if hears:
-            inner = self._inner(FORWARD, forward) if forward is not None else getattr(self.module, FORWARD)
-            self._replace(FORWARD, self._direct(inner))
-        elif forward is not None and forward.locals:
-            self._replace(FORWARD, self._direct(self._inner(FORWARD, forward)))
+                self._put(Method(module, name, self._inner(name, method), method.heard, has_hooks=False))
+        if self._undo or (forward is not None and forward.locals):
+            inner = self._inner(FORWARD, forward) if forward is not None else getattr(module, FORWARD)
+            self._put(Method(module, FORWARD, inner, self._direct, has_hooks=True))
 
-    def _attach_root(self) -> None:
-        tracer = self.tracer
-        begin = self.module.register_forward_pre_hook(lambda module, args: tracer.begin(), prepend=True)
-        end = self.module.register_forward_hook(lambda module, args, output: tracer.end(), always_call=True)
-        self._undo += [begin.remove, end.remove]
+    def _hooked(self, handle: Any) -> None:
+        self._undo.append(handle.remove)
+
+    def _put(self, method: Method) -> None:
+        method.put()
+        self._undo.append(method.take_out)
+
+    def _begins(self, module: Any, args: Any) -> None:
+        self.tracer.begin()
+
+    def _ends(self, module: Any, args: Any, output: Any) -> None:
+        self.tracer.end()
 
     def _inner(self, name: str, method: MethodProbe) -> Any:
         """The method as it is, or with looks at its local variables."""
         bound = getattr(self.module, name)
         return method.looked_into(bound) if method.locals else bound
 
-    def _direct(self, inner: Any) -> Any:
-        tracer, probe, link = self.tracer, self, Link(inner)
-
-        @wraps(inner)
-        def forward(*args: Any, **kwargs: Any) -> Any:
-            caller = _frame(1)
-            while caller.f_code is own and caller.f_back is not None:  # another tracer's
-                caller = caller.f_back
-            if caller.f_code in _CALLERS:
-                return link.inner(*args, **kwargs)  # the hooks hear of it
-            if probe.is_root:
-                tracer.begin()
-            try:
-                probe.before(probe.module, args, kwargs)
-                output = link.inner(*args, **kwargs)
-                probe.after(probe.module, args, output)
-            finally:
-                if probe.is_root:
-                    tracer.end()
-            return output
-
-        own = forward.__code__  # type: ignore[attr-defined]
-        forward.__clew__ = link  # type: ignore[attr-defined]
-        return forward
-
-    def _replace(self, name: str, method: Any) -> None:
-        own = vars(self.module)
-        link: Link = method.__clew__
-        link.owned = name in own
-        own[name] = method
-        self._undo.append(lambda: _take_out(own, name, method))
+    def _direct(self, inner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """`layer.forward(x)`, past the hooks."""
+        if self.is_root:
+            self.tracer.begin()
+        try:
+            self.before(self.module, args, kwargs)
+            output = inner(*args, **kwargs)
+            self.after(self.module, args, output)
+        finally:
+            if self.is_root:
+                self.tracer.end()
+        return output
 
     def detach(self) -> None:
         for undo in reversed(self._undo):
             undo()
         self._undo.clear()
-
-
-class Link:
-    """What a method that a tracer has put on a module calls, and whether the module had that one of its own."""
-
-    __slots__ = ("inner", "owned")
-
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-        self.owned = False
-
-
-def _take_out(own: dict[str, Any], name: str, method: Any) -> None:
-    """Out of the chain of methods that tracers have put there, in whatever order they end."""
-    mine: Link = method.__clew__
-    outer = own.get(name)
-    if outer is method:
-        if mine.owned:
-            own[name] = mine.inner
-        else:
-            del own[name]
-        return
-    while outer is not None:
-        link: Link | None = getattr(outer, "__clew__", None)
-        if link is None:
-            return  # somebody has put another method there meanwhile: it stays
-        if link.inner is method:
-            link.inner, link.owned = mine.inner, mine.owned
-            return
-        outer = link.inner
 
 
 class MethodProbe:
@@ -286,34 +233,28 @@ class MethodProbe:
         for label, rest, pattern in self.results:
             self.probe.tracer.take_inside(output, rest, label, pattern)
 
-    def heard(self, inner: Any) -> Any:
-        """The method, any but forward, as the module has it while it is traced."""
-        tracer, probe, link = self.probe.tracer, self.probe, Link(inner)
-
-        @wraps(inner)
-        def method(*args: Any, **kwargs: Any) -> Any:
-            if probe.is_root:
-                tracer.begin()
-            try:
-                if tracer.active:
-                    self.take_arguments(args, kwargs)
-                output = link.inner(*args, **kwargs)
-                if tracer.active:
-                    self.take_result(output)
-            finally:
-                if probe.is_root:
-                    tracer.end()
-            return output
-
-        method.__clew__ = link  # type: ignore[attr-defined]
-        return method
+    def heard(self, inner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call of the method, any but forward."""
+        tracer, is_root = self.probe.tracer, self.probe.is_root
+        if is_root:
+            tracer.begin()
+        try:
+            if tracer.active:
+                self.take_arguments(args, kwargs)
+            output = inner(*args, **kwargs)
+            if tracer.active:
+                self.take_result(output)
+        finally:
+            if is_root:
+                tracer.end()
+        return output
 
     def looked_into(self, bound: Any) -> Any:
         expressions = tuple(self.locals)
         function = getattr(bound, "__func__", None)
         if not isinstance(function, FunctionType):
             replaced = (
-                "another tracer looks at it" if hasattr(bound, "__clew__") else "something else was put in its place"
+                "another tracer looks at it" if isinstance(bound, Method) else "something else was put in its place"
             )
             self._cannot(replaced)
             return bound
