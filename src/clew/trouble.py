@@ -30,7 +30,9 @@ def report(
         _said.add(key)
     reason = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
     try:
-        sys.stderr.write(f"clew: {what}{reason}. {remedy}".rstrip() + "\n")
+        said = f"{what}{reason}"
+        stop = "" if said.endswith((".", "?", "!")) else "."
+        sys.stderr.write(f"clew: {said}{stop} {remedy}".rstrip() + "\n")
         sys.stderr.flush()
     except (OSError, ValueError, AttributeError):
         pass  # no stderr to speak to: a closed or missing stream must not harm the program
