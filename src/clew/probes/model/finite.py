@@ -105,18 +105,18 @@ def locate(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
     try:
         again = copy.deepcopy(module)  # of which nobody hears
         with torch.random.fork_rng(devices=[]), torch.no_grad(), _Watch() as watch:
-            again(*map(copied, args), **{name: copied(value) for name, value in kwargs.items()})
+            again(*map(set_aside, args), **{name: set_aside(value) for name, value in kwargs.items()})
     except Exception:
         return None, {}  # what cannot be copied or called again is told without its line
     return again, watch.made
 
 
-def copied(value: Any) -> Any:
-    """The value, its tensors copied."""
+def set_aside(value: Any) -> Any:
+    """The value, with copies of its tensors, as a call of the module can be given it again."""
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
     if isinstance(value, dict):
-        return {key: copied(item) for key, item in value.items()}
+        return {key: set_aside(item) for key, item in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(map(copied, value))
+        return type(value)(map(set_aside, value))
     return value

@@ -19,7 +19,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from clew import trouble
 from clew.errors import NonfiniteError
 
-from .finite import FINE, INF, MEANT, NAN, Place, copied, is_finite, locate, non_finite, user_line, worst
+from .finite import FINE, INF, MEANT, NAN, Place, is_finite, locate, non_finite, set_aside, user_line, worst
 from .hooks import Hook
 from .inside import tensors_in
 from .paths import names_in
@@ -165,7 +165,7 @@ class Finder:
         elif kind == NAN:
             self._born(_Birth(kind, path, module, args, kwargs, changed, place), given)
         elif self._infinite is None:
-            self._infinite = _Birth(kind, path, module, copied(args), copied(kwargs), changed, place)
+            self._infinite = _Birth(kind, path, module, set_aside(args), set_aside(kwargs), changed, place)
 
     def _born(self, birth: _Birth, given: str = FINE) -> None:
         again, made = locate(birth.module, birth.args, birth.kwargs)
@@ -197,7 +197,7 @@ class Finder:
             found.operation = place.operation
             found.file, found.line = (place.file, place.line) if place.file else birth.place
         names = names_in(birth.module, "forward").arguments
-        found.inputs = copied(dict(zip(names, birth.args, strict=False)) | birth.kwargs)
+        found.inputs = set_aside(dict(zip(names, birth.args, strict=False)) | birth.kwargs)
 
     def _end_of_forward(self) -> None:
         """What the model gives is not finite, and nobody made a NaN."""

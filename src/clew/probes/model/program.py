@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -33,7 +33,6 @@ class ModelRequest:
     name: str
     paths: list[str]
     matched: bool = False
-    seen: set[str] = field(default_factory=set)
 
 
 def parse_model(text: str) -> ModelRequest:

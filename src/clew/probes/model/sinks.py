@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from time import time_ns
 from typing import Any
 
@@ -99,8 +98,6 @@ class RingSink:
     def __init__(self, home: Home, count: int) -> None:
         self._home = home
         self._ring: deque[tuple[int, str, list[tuple[str, Any]]]] = deque(maxlen=count)
-        self._written: list[tuple[int, str]] = []
-        self.dumped = 0
 
     def begin(self, iteration: int, mode: str) -> None:
         self._ring.append((iteration, mode, []))
@@ -125,7 +122,6 @@ class RingSink:
         sink.close()
         self._ring.append((*current, []))  # what is still to come of this iteration
         recording.recorder().flush()
-        self.dumped += count
         return count
 
     def close(self, error: str | None = None) -> None:
@@ -136,6 +132,3 @@ class RingSink:
         """Bytes in the ring."""
         sizes = [copy.nbytes for _, _, rows in list(self._ring) for _, copy in rows if type(copy) is _Tensor]
         return sum(sizes)
-
-
-Put = Callable[[str, Any], None]
