@@ -28,7 +28,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": COMMON,
     "recorder": COMMON | {"store", "values"},
     "recording": COMMON | {"store", "values", "recorder", "metadata", "sizes", "history"},  # a run reads like any other
-    "probes": COMMON | {"recording", "recorder", "values", "show", "engines"},  # show: the short text of `show=True`
+    # show: the short text of `show=True`; history: what `clew.items` has recorded is given as readers see it
+    "probes": COMMON | {"recording", "recorder", "values", "show", "engines", "history"},
     "engines": COMMON | {"values"},  # they bring together what was recorded, and know nothing of who recorded it
     "show": COMMON,
     "rerun": COMMON | {"recorder"},  # it is given the call; the recorder may know whose it was

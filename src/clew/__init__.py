@@ -9,13 +9,14 @@ from clew._version import __version__
 if TYPE_CHECKING:
     from clew.errors import ClewError
     from clew.export.hdf5saver import HDF5Saver
-    from clew.history import Call, Change, Run, Series
+    from clew.history import Call, Change, Run, Series, Trace
     from clew.history import all_runs as runs
     from clew.history import open_run as open
     from clew.probes.calls import follow, log
     from clew.probes.calls.messages import LogHandler
     from clew.probes.lines import watch
     from clew.probes.model import ModelTracer, dump, reduce
+    from clew.probes.pipeline import items, stage, traceable
     from clew.recording import current, off, on
     from clew.recording import start as run
     from clew.records import DELETED, NotKept
@@ -25,6 +26,9 @@ _HOMES = {
     "follow": ("clew.probes.calls", "follow"),
     "log": ("clew.probes.calls", "log"),
     "LogHandler": ("clew.probes.calls.messages", "LogHandler"),
+    "stage": ("clew.probes.pipeline", "stage"),
+    "items": ("clew.probes.pipeline", "items"),
+    "traceable": ("clew.probes.pipeline", "traceable"),
     "ModelTracer": ("clew.probes.model", "ModelTracer"),
     "HDF5Saver": ("clew.export.hdf5saver", "HDF5Saver"),
     "reduce": ("clew.probes.model", "reduce"),
@@ -36,6 +40,7 @@ _HOMES = {
     "open": ("clew.history", "open_run"),
     "runs": ("clew.history", "all_runs"),
     "Run": ("clew.history", "Run"),
+    "Trace": ("clew.history", "Trace"),
     "Series": ("clew.history", "Series"),
     "Call": ("clew.history", "Call"),
     "Change": ("clew.history", "Change"),

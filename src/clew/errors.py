@@ -43,6 +43,10 @@ class UnknownNameError(ClewError, KeyError):
         return f"{self.what} {self.remedy}".strip()
 
 
+class UnknownPartError(UnknownNameError, AttributeError, IndexError):
+    """A stage, call, field or item that is not in a trace was asked for."""
+
+
 class RerunError(ClewError, RuntimeError):
     """A recorded call cannot be made again as it was."""
 

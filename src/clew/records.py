@@ -35,9 +35,9 @@ class _Deleted:
 DELETED: Final = _Deleted()
 
 
-# what a change at a site is: one that people see; the step; an argument; the result. "clock" says when the next change
-# was, and is never written.
-Role = Literal["value", "step", "input", "output", "clock"]
+# what a change at a site is: one that people see; the step; an argument; the result; which items of a pipeline a call
+# was about. "clock" says when the next change was, and is never written.
+Role = Literal["value", "step", "input", "output", "item", "clock"]
 
 
 class Kind(IntEnum):
@@ -176,6 +176,65 @@ class Origin:
     call: int
     shard: str
     parent: int
+
+
+@dataclass(slots=True)
+class Passage:
+    """Items that pass a stage of a pipeline: one call of its function, as a trace holds it."""
+
+    stage: str
+    function: str  # the qualified name: "Images.__getitem__"
+    inputs: dict[str, Any]  # by the names they were captured under
+    outputs: dict[str, Any] = field(default_factory=dict)  # likewise; empty if it raised, or goes on
+    ids: tuple[Any, ...] = ()  # the items it was about, in the order of the rows if `by_row`
+    source: str = ""  # what the ids count in: the name of a dataset, of a loader, of the first stage
+    batch: int | None = None  # the number of the batch they came in, counted over the whole trace
+    by_row: bool = False  # it was given or gave a batch: row i is that of ids[i]
+    lost: str = ""  # why it is not known which items these are
+    files: tuple[str, ...] = ()  # opened while it ran
+    where: str = ""  # "worker 1", or the name of a thread other than the one that traces
+    devices: dict[str, str] = field(default_factory=dict)  # of tensors elsewhere than in CPU memory: "x[0]" → "cuda:0"
+    rows: int | None = None  # captured was only a part: of so many rows
+    mode: str = ""  # "train" or "eval", for a model
+    called: Any = None  # one item: what `id=` calls it
+    started: int = 0  # ns
+    duration: int | None = None  # ns; None while it runs
+    error: str | None = None
+    file: str = ""
+    line: int = 0
+    key: tuple[str, int] = ("", 0)  # shard and number of the call
+    parent: tuple[str, int] | None = None  # the passage inside which it was called
+
+
+def passage_from(noted: dict[str, Any], **known: Any) -> Passage:
+    """A passage, of what its call was and of what was noted about its items."""
+    return Passage(
+        ids=tuple(noted.get("ids", ())),
+        source=noted.get("source", ""),
+        batch=noted.get("batch"),
+        by_row=bool(noted.get("by_row")),
+        lost=noted.get("lost", ""),
+        files=tuple(noted.get("files", ())),
+        where=noted.get("where", ""),
+        devices=dict(noted.get("devices", {})),
+        rows=noted.get("rows"),
+        mode=noted.get("mode", ""),
+        called=noted.get("called"),
+        **known,
+    )
+
+
+@dataclass(slots=True)
+class TraceFacts:
+    """What a trace knows beside its passages."""
+
+    wanted: int | None = None  # items asked for; None: all, of which the last batch is kept
+    state: str = "running"  # then "finished", "stopped" (the items were through, the program was not), "failed"
+    error: str | None = None
+    altered: list[str] = field(default_factory=list)  # what was changed in the program so that it ends soon
+    notes: list[str] = field(default_factory=list)  # what else a reader should know
+    stages: list[str] = field(default_factory=list)  # in the order they were first reached
+    run: str = ""  # the folder it is stored in
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from clew.history.ledger import Ledger
     from clew.history.run import Run
     from clew.history.series import Series
+    from clew.history.trace import Trace
     from clew.history.tree import Tree
 
-__all__ = ["Call", "Change", "Changes", "Ledger", "Run", "Series", "Tree", "all_runs", "open_run"]
+__all__ = ["Call", "Change", "Changes", "Ledger", "Run", "Series", "Trace", "Tree", "all_runs", "open_run"]
 
 _HOMES = {
     "Call": "call",
@@ -31,6 +32,7 @@ _HOMES = {
     "Ledger": "ledger",
     "Run": "run",
     "Series": "series",
+    "Trace": "trace",
     "Tree": "tree",
 }
 

@@ -19,6 +19,7 @@ from clew.history.view import View
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from clew.history.trace import Trace
     from clew.records import Note
     from clew.store.reader import RunReader
 
@@ -134,6 +135,22 @@ class Run:
         """The calls as a tree; or those of a function and what they called, those in which a name changed or was
         given, those that raised, those that took at least so long (seconds, or "10ms"), with all that led to them."""
         return Tree(self.view, function=function, name=name, errors=errors, slow=slow)
+
+    @property
+    def traces(self) -> list[Trace]:
+        """What `clew.items` has let through, one trace after the other."""
+        from clew.history.passages import traces_of
+
+        return traces_of(self)
+
+    @property
+    def trace(self) -> Trace:
+        """The last of them."""
+        traces = self.traces
+        if not traces:
+            what = f"no trace was recorded in {self.path.name}."
+            raise UnknownNameError("no-trace", what, "A trace is made by `with clew.items(3):`.")
+        return traces[-1]
 
     def _check(self, name: str) -> None:
         if name not in self:

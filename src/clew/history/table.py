@@ -27,7 +27,8 @@ UNKNOWN = -1  # the name of a row whose site has an id no writer gives out
 ASKED_OFTEN = 4  # names asked for one by one before sorting all rows by name pays
 STEP = -2  # the name of a row that carries a step and is no change people see
 INPUT, OUTPUT = -3, -4  # likewise: an argument, a result
-_HIDDEN = {"step": STEP, "input": INPUT, "output": OUTPUT}
+ITEM = -5  # likewise: which items of a pipeline the call was about
+_HIDDEN = {"step": STEP, "input": INPUT, "output": OUTPUT, "item": ITEM}
 
 
 class Table:

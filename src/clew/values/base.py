@@ -124,6 +124,7 @@ LIBRARIES: Final[dict[str, str]] = {
     "jax": "clew.values.arraylike",
     "tensorflow": "clew.values.arraylike",
     "cupy": "clew.values.arraylike",
+    "PIL": "clew.values.pillow",
 }
 
 _atoms: Final[dict[int, Callable[[Any], Any]]] = {id(cls): token_of_scalar for cls in SCALARS}

@@ -1,0 +1,131 @@
+"""NaN and Inf: the stage at which they appear, and whether those of the data go into the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from clew.history.checks.finding import Finding, Level, counted, item_names
+from clew.history.checks.leaf import Leaf
+from clew.history.checks.seen import Seen, found, is_loss, is_model, name_of, unique
+from clew.history.rows import is_sequence
+from clew.records import Passage
+
+
+def appearing(seen: Seen) -> Iterator[Finding]:
+    """Where finite numbers went in and others came out; inside the innermost call of which that is true."""
+    guilty = [passage for passage in seen.passages if _made_broken(seen, passage)]
+    outer = {id(above) for passage in guilty for above in seen.ancestors(passage)}
+    told: dict[tuple[str, str], list[Passage]] = {}
+    for passage in guilty:
+        if id(passage) not in outer:
+            told.setdefault((passage.stage, passage.function), []).append(passage)
+    for passages in told.values():
+        yield _found(seen, passages)
+
+
+def _made_broken(seen: Seen, passage: Passage) -> bool:
+    return _bad_leaf(seen.outputs(passage)) is not None and not any(leaf.broken for leaf in seen.inputs(passage))
+
+
+def _bad_leaf(leaves: list[Leaf]) -> Leaf | None:
+    return next((leaf for leaf in leaves if leaf.broken and not _is_mask(leaf)), None)
+
+
+def _is_mask(leaf: Leaf) -> bool:
+    """Minus infinity where attention must not look, and the same number everywhere else, is meant so."""
+    summary = leaf.summary
+    only_below = not summary.nan and summary.min == float("-inf") and summary.max != float("inf")
+    return only_below and (summary.std in (None, 0.0) or "mask" in leaf.path.lower())
+
+
+def _found(seen: Seen, passages: list[Passage]) -> Finding:
+    first = passages[0]
+    leaf = _bad_leaf(seen.outputs(first))
+    assert leaf is not None  # or it would not be here
+    bad = unique(item for passage in passages for item in _bad_items(seen, passage))
+    items = _bad_items(seen, first)
+    where = "" if not items else f" for {item_names(items)}"
+    if items and first.by_row:
+        where += f" (row {list(first.ids).index(items[0])} of batch {first.batch})" if first.batch is not None else ""
+    what = f"{name_of(leaf, 'what it gave')} ({leaf.told()}) has {_counts(leaf)}{where}"
+    more = f" So in {counted(len(passages) - 1, 'more call')}." if len(passages) > 1 else ""
+    if _numbers_came_in(seen, first):
+        level: Level = "note" if is_model(first) and _only_below(leaf) else "warning"
+        text = f"{what}, and all it was given is finite.{more}"
+        return found(
+            "nan-appears", first, text, "Look for a division by 0, a logarithm or a root there.", level=level, items=bad
+        )
+    text, level = f"{what}, from the data itself{_then(seen, first)}.{more}", _level_of_data(seen, first)
+    return found(
+        "nan-in-data", first, text, "Leave these items out, or fill the gaps before the model.", level=level, items=bad
+    )
+
+
+def _counts(leaf: Leaf) -> str:
+    told = [f"{count:,} {name}" for name, count in (("NaN", leaf.summary.nan), ("Inf", leaf.summary.inf)) if count]
+    return " and ".join(told)
+
+
+def _only_below(leaf: Leaf) -> bool:
+    return not leaf.summary.nan and leaf.summary.max != float("inf")
+
+
+def _numbers_came_in(seen: Seen, passage: Passage) -> bool:
+    """Whether it was given data, and not only an index or a path to read them from."""
+    return any(
+        leaf.is_array or leaf.library == "pandas" or leaf.dtype in ("float", "list of numbers")
+        for leaf in seen.inputs(passage)
+    )
+
+
+def _bad_items(seen: Seen, passage: Passage) -> Sequence[Any]:
+    if len(passage.ids) < 2 or not passage.by_row:
+        return passage.ids
+    count = len(passage.ids)
+    rows: set[int] = set()
+    for leaf in seen.outputs(passage):
+        if leaf.broken and leaf.shape and leaf.shape[0] == count:
+            rows.update(_bad_rows(leaf))
+    for value in passage.outputs.values():
+        if is_sequence(value) and len(value) == count:
+            rows.update(row for row, item in enumerate(value) if any(leaf.broken for leaf in seen.leaves(item)))
+    return [passage.ids[row] for row in sorted(rows)] or passage.ids
+
+
+def _bad_rows(leaf: Leaf) -> list[int]:
+    import numpy as np
+
+    array = leaf.array()
+    if array is None or array.dtype.kind not in "fc" or not array.size:
+        return []
+    fine = np.isfinite(array).reshape(len(array), -1).all(axis=1)
+    return [int(row) for row in np.flatnonzero(~fine)]
+
+
+# ---- what becomes of NaN that were in the data
+
+
+def _level_of_data(seen: Seen, first: Passage) -> Level:
+    """A warning if they go through to the end, or harm the model: many a table has gaps that a later stage fills."""
+    reached = [passage for passage in seen.models() if any(leaf.broken for leaf in _data(seen, passage))]
+    if any(_harmed(seen, passage) for passage in reached):
+        return "warning"
+    if any(is_model(passage) or is_loss(passage) for passage in seen.passages):
+        return "note"
+    last = [passage for passage in seen.passages if passage.stage == seen.passages[-1].stage]
+    return "warning" if any(leaf.broken and leaf.is_array for one in last for leaf in seen.outputs(one)) else "note"
+
+
+def _data(seen: Seen, passage: Passage) -> list[Leaf]:
+    return [leaf for leaf in seen.inputs(passage) if not _is_mask(leaf)]
+
+
+def _harmed(seen: Seen, passage: Passage) -> bool:
+    return not passage.outputs or any(leaf.broken for leaf in seen.outputs(passage))
+
+
+def _then(seen: Seen, first: Passage) -> str:
+    if any(leaf.broken for passage in seen.models() for leaf in _data(seen, passage)):
+        return ", and NaN or Inf go into the model"
+    return ""

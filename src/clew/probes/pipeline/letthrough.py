@@ -1,0 +1,255 @@
+"""`clew.items` and `clew.traceable`: let a few items through a program, and read what each stage got and gave."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from clew import env, recording, trouble
+from clew.errors import OptionError, TargetError
+from clew.recorder.endings import describe
+from clew.records import TraceFacts
+
+from . import files, stages, threads
+from .plugins import Installed
+from .spots import Spot, fixed
+from .staged import StagedCall
+from .tracing import TraceOver, Tracing
+
+if TYPE_CHECKING:
+    from clew.history.trace import Trace
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LAST_BATCH = "last batch"
+_ROOT = Spot("trace", "clew.items", names=fixed(), kind="trace")
+
+
+class items:  # noqa: N801  (a word of the language users write)
+    """`with clew.items(3) as trace:` lets three items of each source through, then ends the block.
+
+    n           how many items are let through
+    id          what an item is called: a function of the sample, or the name of a key or attribute of it
+                (default: its index, or its number)
+    batch_size  the size of batches a torch DataLoader makes meanwhile (default: what it would make)
+    depth       levels of modules inside modules that are recorded: 1 is the model as a whole
+    auto        False: only what was decorated; or the libraries to look at: ["torch", "sklearn"]
+    keep        "last batch": nothing is stopped; the last batch in every stage is held in memory, and written if the
+                block fails
+    """
+
+    def __init__(
+        self,
+        n: int | None = None,
+        *,
+        id: str | Callable[[Any], Any] | None = None,
+        batch_size: int | None = None,
+        depth: int = 1,
+        auto: bool | list[str] | tuple[str, ...] = True,
+        keep: str | None = None,
+    ) -> None:
+        if keep not in (None, LAST_BATCH):
+            raise OptionError("bad-option", f"keep={keep!r} is not known.", f"There is keep={LAST_BATCH!r}.")
+        if n is None and keep is None:
+            raise OptionError("bad-option", "clew.items() was not told how many items.", "Write clew.items(3).")
+        if n is not None:
+            _positive("bad-option", "clew.items() lets", n)
+        if batch_size is not None:
+            _positive("bad-option", "batch_size= is", batch_size)
+        _positive("bad-option", "depth= is", depth)
+        if id is not None and not isinstance(id, str) and not callable(id):
+            raise OptionError("bad-option", f"id= is a function or a name, not {id!r}.", 'E.g. id="path".')
+        self._options: dict[str, Any] = {"id": id, "depth": depth, "batch_size": batch_size}
+        self._wanted = n
+        self._ring = keep == LAST_BATCH
+        self._auto = auto
+        self._tracing: Tracing | None = None
+        self._root: StagedCall | None = None
+        self._installed: Installed | None = None
+
+    def __enter__(self) -> Trace:
+        from clew.history.trace import Trace
+
+        if self._tracing is not None:
+            raise OptionError("items-entered-twice", "this clew.items() is already open.", "Make another one.")
+        if not env.enabled() or not recording.is_on():
+            return Trace.of([], TraceFacts(self._wanted, "off", notes=["clew is switched off: nothing is traced"]))
+        tracing = Tracing(self._wanted, ring=self._ring, unreached=stages.unreached, **self._options)
+        self._tracing = tracing
+        self._begin(tracing)
+        tracing.enter()
+        try:
+            files.listen()
+            threads.inherit()
+            stages.put_in()
+            self._installed = Installed(self._auto)
+        except BaseException:
+            self._take_out(tracing)
+            raise
+        return Trace(Loader(tracing))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        tracing = self._tracing
+        if tracing is None:
+            return False
+        self._take_out(tracing)
+        over = _is_over(error, tracing)
+        self._close(tracing, None if over else error)
+        self._tracing = None
+        if error is not None and not over and tracing.stored is not None and isinstance(error, Exception):
+            error.add_note(f"clew: the trace up to here is clew.open({str(tracing.stored)!r}).trace")
+        return over
+
+    def _take_out(self, tracing: Tracing) -> None:
+        """Everything that was put in, whatever fails meanwhile, Ctrl-C in the middle included."""
+        try:
+            if self._installed is not None:
+                self._installed.remove()
+        finally:
+            try:
+                stages.take_out()
+            finally:
+                try:
+                    threads.stop_inheriting()
+                finally:
+                    tracing.leave()
+
+    def _begin(self, tracing: Tracing) -> None:
+        root = self._root = StagedCall(_ROOT, tracing.recorder, {})
+        root.stage = None
+        root.place = None
+        root.meta = tracing.told()
+        if tracing.stored is not None:
+            tracing._write_begin(root)
+
+    def _close(self, tracing: Tracing, error: BaseException | None) -> None:
+        facts = tracing.facts
+        if error is not None:
+            facts.state, facts.error = "failed", describe(error)
+        elif facts.state == "running":
+            facts.state = "finished"
+        try:
+            self._last_words(tracing, error)
+        except Exception as trouble_of_ours:
+            trouble.report("items-close", "the end of a trace was not written", "", trouble_of_ours, internal=True)
+
+    def _last_words(self, tracing: Tracing, error: BaseException | None) -> None:
+        facts, root = tracing.facts, self._root
+        if tracing.ring is not None and error is not None:
+            for call in tracing.ring.taken(tracing.failed):
+                tracing.write(call)
+        _say_what_was_missing(tracing)
+        facts.run = str(tracing.stored or "")
+        assert root is not None
+        root.finish({}, error)
+        root.meta = tracing.told()
+        if root.written:
+            root.fill()
+            tracing.recorder.end(root)
+        tracing.flush()
+        tracing.flow.forget()
+
+
+def _positive(slug: str, said: str, number: Any) -> None:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise OptionError(slug, f"{said} a number of 1 or more, not {number!r}.", "Write e.g. clew.items(3).")
+
+
+def _is_over(error: BaseException | None, tracing: Tracing) -> bool:
+    """Whether an exception is our own end of the block, also as the cause of one a framework has made of it."""
+    seen = 0
+    while error is not None and seen < 10:
+        if isinstance(error, TraceOver) and error.tracing is tracing:
+            return True
+        error, seen = error.__cause__, seen + 1
+    return False
+
+
+def _say_what_was_missing(tracing: Tracing) -> None:
+    if not tracing.facts.stages:
+        tracing.note("no stage was reached: put @clew.stage on the functions the items pass")
+    for source in tracing.sources.values():
+        if tracing.wanted is not None and 0 < source.made < tracing.wanted and tracing.facts.error is None:
+            tracing.note(f"{source.name} had {source.made} items; {tracing.wanted} were asked for")
+
+
+class Loader:
+    """Reads a trace: from the run, where it is stored, and what could not be stored from memory."""
+
+    def __init__(self, tracing: Tracing) -> None:
+        self._tracing = tracing
+
+    def __call__(self) -> Any:
+        from clew.history.passages import passages_of, settled
+
+        tracing = self._tracing
+        held = list(tracing.unwritten)
+        if tracing.ring is not None and tracing.open:
+            held += tracing.ring.shown()
+        passages = [call.passage() for call in held]
+        if tracing.stored is not None:
+            tracing.flush()
+            from clew.history import open_run
+
+            passages += passages_of(open_run(tracing.stored), tracing.key)
+        return settled(passages), tracing.facts
+
+
+def traceable(verb: F) -> F:
+    """Give a function a `trace=` keyword: with `trace=3` it lets three items through and gives the trace."""
+    if isinstance(verb, (staticmethod, classmethod)):
+        return type(verb)(traceable(verb.__func__))
+    if isinstance(verb, type) or not callable(verb):
+        what = f"clew.traceable was put on a {type(verb).__name__}, which is no function."
+        raise TargetError("not-traceable", what, "Put it on the function that trains or infers.")
+    signature = _with_trace(verb)
+    if inspect.iscoroutinefunction(verb):
+
+        @functools.wraps(verb)
+        async def waiting(*args: Any, trace: Any = None, **kwargs: Any) -> Any:
+            if not trace:
+                return await verb(*args, **kwargs)
+            with items(_asked(trace, verb)) as traced:
+                await verb(*args, **kwargs)
+            return traced
+
+        waiting.__signature__ = signature  # type: ignore[attr-defined]
+        return waiting  # type: ignore[return-value]
+
+    @functools.wraps(verb)
+    def tracing(*args: Any, trace: Any = None, **kwargs: Any) -> Any:
+        if not trace:
+            return verb(*args, **kwargs)
+        with items(_asked(trace, verb)) as traced:
+            verb(*args, **kwargs)
+        return traced
+
+    tracing.__signature__ = signature  # type: ignore[attr-defined]
+    return tracing  # type: ignore[return-value]
+
+
+def _asked(trace: Any, verb: Callable[..., Any]) -> int:
+    if trace is True:
+        return 1
+    if not isinstance(trace, int) or trace < 1:
+        name = getattr(verb, "__qualname__", "the function")
+        raise OptionError("bad-option", f"{name}(trace=...) takes a number of items, not {trace!r}.", "E.g. trace=3.")
+    return trace
+
+
+def _with_trace(verb: Callable[..., Any]) -> inspect.Signature:
+    signature = inspect.signature(verb)
+    parameters = list(signature.parameters.values())
+    if "trace" in signature.parameters:
+        name = getattr(verb, "__qualname__", "the function")
+        what = f"{name} has a parameter `trace` of its own."
+        raise OptionError("trace-taken", what, "Give it another name, or use `with clew.items(3) as trace:`.")
+    rest = [p for p in parameters if p.kind is inspect.Parameter.VAR_KEYWORD]
+    added = inspect.Parameter("trace", inspect.Parameter.KEYWORD_ONLY, default=None)
+    first = [p for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    return signature.replace(parameters=[*first, added, *rest])

@@ -1,0 +1,131 @@
+"""torch's models: calls of modules, losses, and steps of optimizers."""
+
+from __future__ import annotations
+
+import weakref
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn import functional
+from torch.nn.modules.loss import _Loss
+from torch.optim import Optimizer
+
+from clew.probes.pipeline.spots import Names, Spot, fixed, spot_of
+from clew.probes.pipeline.stages import Passer, is_stage
+from clew.probes.pipeline.tracing import Tracing, current
+
+if TYPE_CHECKING:
+    from clew.probes.pipeline.plugins import Site
+
+_LOSSES = (
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "ctc_loss",
+    "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss",
+    "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "poisson_nll_loss",
+    "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
+)  # fmt: skip
+_spots: weakref.WeakKeyDictionary[type, Spot] = weakref.WeakKeyDictionary()
+
+
+def install(site: Site) -> None:
+    site.replace(torch.nn.Module, "__call__", _call)
+    for name in _LOSSES:
+        function = getattr(functional, name, None)
+        if isinstance(function, FunctionType):
+            spot = spot_of(function, "loss", None, "loss", name=name, receiver=False, kind="loss", ours=True)
+            spot.outermost = True
+            spot.names = Names(function, None, receiver=False, defaults=False)
+            site.swap(function, Passer(spot))
+    for cls in _optimizers(Optimizer):
+        site.swap(vars(cls)["step"], _Stepping(cls))
+
+
+def _optimizers(cls: type) -> list[type]:
+    found = [cls] if isinstance(vars(cls).get("step"), FunctionType) and cls is not Optimizer else []
+    subclasses: list[type] = type.__subclasses__(cls)
+    for sub in subclasses:
+        found += _optimizers(sub)
+    return found
+
+
+def _call(original: Any) -> Any:
+    def passing(module: Any, *args: Any, **kwargs: Any) -> Any:
+        tracing = current()
+        if tracing is None or torch.compiler.is_compiling():
+            return original(module, *args, **kwargs)
+        return _pass(tracing, original, module, args, kwargs)
+
+    return passing
+
+
+def _pass(tracing: Tracing, original: Any, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    cls = type(module)
+    spot = _spots.get(cls)
+    if spot is None:
+        spot = _spots[cls] = _spot(cls)
+    scope = tracing.flow.scope
+    if is_stage(getattr(cls, "forward", None)) or (scope is not None and scope.single):
+        return original(module, *args, **kwargs)  # the user's own stage; a transform
+    mode = "train" if module.training else "eval"
+    return tracing.run(spot, original, (module, *args), kwargs, mode=mode)
+
+
+def _spot(cls: type) -> Spot:
+    forward = getattr(cls, "forward", None)
+    name = cls.__qualname__.rpartition("<locals>.")[2]
+    is_loss = issubclass(cls, _Loss) or (name.endswith("Loss") and cls.__module__ != "__main__")
+    code = getattr(forward, "__code__", None)
+    return Spot(
+        "loss" if is_loss else "model",
+        name,
+        module=cls.__module__,
+        file=code.co_filename if code is not None else "",
+        line=code.co_firstlineno if code is not None else 0,
+        names=Names(forward, None, receiver=True, defaults=False)
+        if forward is not None
+        else fixed("input", receiver=True),
+        result="loss" if is_loss else "output",
+        kind="loss" if is_loss else "model",
+        outermost=True,
+        ours=True,
+    )
+
+
+class _Stepping(Passer):
+    """At the steps of an optimizer."""
+
+    def __init__(self, cls: type) -> None:
+        name = f"{cls.__qualname__}.step"
+        super().__init__(Spot("optimizer", name, names=fixed(), kind="optimizer", outermost=True, ours=True))
+
+    def __call__(self, twin: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tracing = current()
+        if tracing is None or tracing._inside(self.spot):
+            return twin(*args, **kwargs)
+        _once(tracing, args[0])
+        return tracing.run(self.spot, twin, args, kwargs, named=_state(args[0]))
+
+
+def _once(tracing: Tracing, optimizer: Any) -> None:
+    """A loop that goes on with the same items, without ever asking for new ones, ends at an optimizer's second step."""
+    steps = tracing.steps
+    if steps.items != tracing.arrivals:
+        steps.items, steps.stepped = tracing.arrivals, set()
+    if id(optimizer) in steps.stepped and tracing.all_given():
+        tracing.stop()
+    steps.stepped.add(id(optimizer))
+
+
+def _state(optimizer: Any) -> dict[str, Any]:
+    """What an optimizer steps with: its learning rates, and how large the gradients are together."""
+    groups = optimizer.param_groups
+    rates = [float(group["lr"]) for group in groups if "lr" in group]
+    with torch.no_grad():
+        norms = [
+            parameter.grad.detach().float().norm()
+            for group in groups
+            for parameter in group["params"]
+            if parameter.grad is not None and parameter.grad.layout is torch.strided
+        ]
+        total = float(torch.stack([norm.cpu() for norm in norms]).norm()) if norms else None
+    return {"lr": rates[0] if len(rates) == 1 else rates, "gradient_norm": total}

@@ -1,0 +1,128 @@
+"""A function's code exchanged for a trampoline, so that every reference to the function leads to us, and back again.
+
+Nothing is put around a function: while no trace is open it is exactly what it was, at no cost, and pickles by its name.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import threading
+import warnings
+from collections.abc import Callable
+from functools import cache
+from types import CodeType, FunctionType
+from typing import Any, Protocol
+
+
+class Passing(Protocol):
+    """Who is told of calls."""
+
+    def wants(self, args: tuple[Any, ...]) -> bool:
+        """Whether a call with these arguments is meant."""
+
+    def __call__(self, twin: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make the call."""
+
+
+_MARK = "clew:passing"
+_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
+_BODIES = {
+    inspect.CO_GENERATOR: """
+    def trampoline(*args, **kwargs):
+        return (yield from {mark}(args, kwargs))""",
+    inspect.CO_COROUTINE: """
+    async def trampoline(*args, **kwargs):
+        return await {mark}(args, kwargs)""",
+    inspect.CO_ASYNC_GENERATOR: """
+    async def trampoline(*args, **kwargs):
+        async for item in {mark}(args, kwargs):
+            yield item""",
+}
+_PLAIN = """
+    def trampoline(*args, **kwargs):
+        return {mark}(args, kwargs)"""
+
+
+@cache
+def _template(flags: int, free: int) -> CodeType:
+    """A trampoline for functions of this kind, with so many variables of functions around it."""
+    body = next((text for flag, text in _BODIES.items() if flags & flag), _PLAIN).format(mark=repr(_MARK))
+    names = ", ".join(f"free_{number}" for number in range(free))
+    # Named in code that never runs, the variables are the trampoline's too: its frame must hold what it says it holds.
+    text = f"def around({names}):\n{body}\n" + (f"        if 0: {names}\n" if free else "")
+    tree = ast.parse(text)
+    for node in ast.walk(tree):  # in a traceback all of it stands at the line of the function
+        if hasattr(node, "lineno"):
+            ast.copy_location(node, ast.Constant(0, lineno=1, end_lineno=1, col_offset=0, end_col_offset=0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # "'str' object is not callable": it is exchanged for one that is
+        module = compile(tree, "<clew>", "exec")
+    around = next(const for const in module.co_consts if isinstance(const, CodeType))
+    return next(const for const in around.co_consts if isinstance(const, CodeType))
+
+
+def trampoline(original: CodeType, passing: Callable[[tuple[Any, ...], dict[str, Any]], Any]) -> CodeType:
+    """Code that stands where `original` stood, and hands its arguments to `passing`."""
+    code = _template(original.co_flags & _FLAGS, len(original.co_freevars))
+    return code.replace(
+        co_consts=tuple(passing if const == _MARK else const for const in code.co_consts),
+        co_freevars=original.co_freevars,
+        co_filename=original.co_filename,
+        co_firstlineno=original.co_firstlineno,
+        co_name=original.co_name,
+        co_qualname=original.co_qualname,
+        co_flags=code.co_flags | (original.co_flags & inspect.CO_NESTED),
+    )
+
+
+def twin_of(function: FunctionType) -> FunctionType:
+    """The same function under another identity: what the trampoline leads to."""
+    twin = FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    twin.__kwdefaults__ = function.__kwdefaults__
+    twin.__qualname__ = function.__qualname__
+    twin.__dict__.update(function.__dict__)
+    return twin
+
+
+class Swap:
+    """One function whose code is exchanged while anybody wants that."""
+
+    _all: dict[FunctionType, Swap] = {}  # noqa: RUF012  (functions hash by identity)
+    _lock = threading.RLock()
+
+    def __init__(self, function: FunctionType) -> None:
+        self.function = function
+        self.before = function.__code__
+        self.users: list[Passing] = []
+        self.twin = twin_of(function)
+        self.code = trampoline(self.before, self._arrive)
+
+    def _arrive(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        for user in self.users:
+            if user.wants(args):
+                return user(self.twin, args, kwargs)
+        return self.twin(*args, **kwargs)
+
+    @classmethod
+    def add(cls, function: FunctionType, passing: Passing) -> None:
+        with cls._lock:
+            swap = cls._all.get(function)
+            if swap is None:
+                swap = cls._all[function] = cls(function)
+                function.__code__ = swap.code
+            swap.users.insert(0, passing)
+
+    @classmethod
+    def remove(cls, function: FunctionType, passing: Passing) -> None:
+        with cls._lock:
+            swap = cls._all.get(function)
+            if swap is None or passing not in swap.users:
+                return
+            swap.users.remove(passing)
+            if not swap.users:
+                del cls._all[function]
+                if function.__code__ is swap.code:  # else somebody has exchanged it since, and knows why
+                    function.__code__ = swap.before
