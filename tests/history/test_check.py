@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from clew.history import check as checking
 from clew.history.check import Finding, Findings
 from clew.history.trace import Trace
-from clew.records import Kept, NotKept, Passage, Summary, TraceFacts
+from clew.records import DELETED, Kept, NotKept, Object, Passage, Summary, TraceFacts
 from clew.trouble import InternalError
 
 RANDOM = np.random.default_rng(5)
@@ -821,6 +823,71 @@ def test_no_code_of_a_users_class_runs() -> None:
     pipeline = Pipeline()
     odd = Hostile()
     pipeline.item(odd, {"x": odd, "y": [odd, odd]})
+    pipeline.add("scale", "scale", np.ones((2, 3)), np.full((2, 3), np.nan), [odd, Hostile()], by_row=True, batch=0)
+    for function in ("ToDtype", "Net"):
+        pipeline.add("model", function, images(2, 0, 255), None, [odd, Hostile()], by_row=True, mode="train")
     pipeline.batch(0, [odd, odd], [odd, (odd,)], None, error="TypeError: odd")
     findings = pipeline.check()
     assert "collate-clash" in kinds(findings) and str(findings)
+
+
+# ---- whatever there is
+
+plain = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=4),
+    st.binary(max_size=4),
+    st.sampled_from([DELETED, {1}, object(), np.float32(2), np.int64(3), np.datetime64("2020-01-01"), range(3)]),
+)
+kinds_of_numbers = ["f4", "f8", "f2", "i8", "u1", "?", "c8", "O", "U3", "M8[s]", [("a", "i4"), ("b", "f4")]]
+lengths = st.lists(st.integers(0, 4), max_size=5).map(tuple)
+arrays = st.builds(np.zeros, lengths, st.sampled_from(kinds_of_numbers).map(np.dtype))
+unkept = st.builds(
+    NotKept,
+    st.sampled_from(["torch.Tensor", "numpy.ndarray", "list", "Config"]),
+    st.sampled_from(Kept),
+    st.just("large"),
+    st.builds(Summary, st.none() | lengths, st.sampled_from([None, "float32"]), min=st.none() | st.floats()),
+)
+values = st.recursive(
+    plain | arrays | unkept,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.lists(inner, max_size=3).map(tuple),
+        st.dictionaries(st.text(max_size=3) | st.integers(), inner, max_size=3),
+        st.builds(
+            Object, st.just("Batch"), st.dictionaries(st.sampled_from(["value", "data", "x"]), inner, max_size=2)
+        ),
+    ),
+    max_leaves=8,
+)
+named = st.dictionaries(st.sampled_from(["input", "target", "samples", "x"]), values, max_size=3)
+passages = st.builds(
+    Passage,
+    st.sampled_from(["sampler", "dataset", "collate", "model", "loss", "other"]),
+    st.sampled_from(["f", "default_collate", "cross_entropy", "BCELoss", "Images.__getitem__"]),
+    named,
+    named,
+    st.lists(plain, max_size=4).map(tuple),
+    source=st.sampled_from(["", "train", "val"]),
+    batch=st.none() | st.integers(0, 3),
+    by_row=st.booleans(),
+    where=st.sampled_from(["", "worker 0", "worker 1"]),
+    mode=st.sampled_from(["", "train", "eval"]),
+    started=st.integers(0, 100),
+    duration=st.none() | st.integers(0, 50),
+    error=st.sampled_from([None, "IndexError: Target 3 is out of bounds."]),
+    key=st.tuples(st.just("shard"), st.integers(0, 5)),
+    parent=st.none() | st.tuples(st.just("shard"), st.integers(0, 5)),
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@given(st.lists(passages, max_size=6), st.sampled_from(["finished", "stopped", "failed"]))
+def test_nothing_that_can_be_recorded_is_too_odd_for_it(seen: list[Passage], state: str) -> None:
+    findings = Trace.of(seen, TraceFacts(state=state)).check()
+    assert "check-failed" not in kinds(findings)
+    assert str(findings) and findings._repr_html_().startswith("<div>")

@@ -134,7 +134,7 @@ def same(one: Any, other: Any) -> bool:
     return bool(np.all(one == other)) and np.shape(one) == np.shape(other)
 
 
-@settings(deadline=None)
+@settings(deadline=None, database=None)
 @given(fields, st.integers(1, 6), st.data())
 def test_the_rows_of_collated_samples_are_the_samples(kinds: dict[str, str], count: int, data: Any) -> None:
     samples = [sample_of(kinds, place) for place in range(count)]
@@ -142,7 +142,7 @@ def test_the_rows_of_collated_samples_are_the_samples(kinds: dict[str, str], cou
     assert same(row_of(collated(samples), row, count), samples[row])
 
 
-@settings(deadline=None)
+@settings(deadline=None, database=None)
 @given(fields, st.integers(1, 6), st.data())
 def test_the_rows_of_a_list_of_samples_are_the_samples(kinds: dict[str, str], count: int, data: Any) -> None:
     samples = [sample_of(kinds, place) for place in range(count)]

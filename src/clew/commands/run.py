@@ -11,6 +11,7 @@ import importlib.util
 import os
 import signal
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -58,6 +59,8 @@ def add(verbs: Any) -> None:
     verb.add_argument(
         "--nonfinite", choices=["find", "raise", "stop"], help="tell where the first NaN or Inf in a model was born"
     )
+    verb.add_argument("--items", type=int, metavar="N", help="let N items through its data pipeline, then stop")
+    verb.add_argument("--id", metavar="NAME", help="with --items: the key of a sample that says what it is called")
     verb.add_argument("--step", metavar="EXPR", help="the expression that says which step it is")
     verb.add_argument("--every", type=int, default=1, metavar="N", help="record every n-th change of a name")
     verb.add_argument("--when", metavar="EXPR", help="record changes only while this holds")
@@ -96,7 +99,17 @@ def main(args: argparse.Namespace) -> int:
         if models is not None:
             models.install()
         recording.open_until_exit(run, lambda: [*_ended(models), *program.ledger()])
-    return _module(target, rest, program) if args.module else _script(target, rest, program)
+    around = _items(args)
+    return _module(target, rest, program, around) if args.module else _script(target, rest, program, around)
+
+
+def _items(args: argparse.Namespace) -> AbstractContextManager[Any]:
+    """Around the program: the trace that was asked for, or nothing."""
+    if args.items is None:
+        return nullcontext()
+    from clew.probes.pipeline import items
+
+    return items(args.items, id=args.id)
 
 
 def _follows(args: argparse.Namespace) -> Any:
@@ -165,15 +178,15 @@ def _tags(pairs: list[str]) -> dict[str, Any]:
 # ---- the program -----------------------------------------------------------------------------------------------------
 
 
-def _script(path: str, rest: list[str], program: Program) -> int:
+def _script(path: str, rest: list[str], program: Program, around: AbstractContextManager[Any]) -> int:
     if os.path.isdir(path):
-        return _module_spec(_folder_main(path), path, rest, program)
+        return _module_spec(_folder_main(path), path, rest, program, around)
     sys.path[0] = os.path.dirname(os.path.realpath(path))
     path = os.path.abspath(path)
     main = _new_main(path)
     main.__loader__ = SourceFileLoader("__main__", path)
     main.__file__ = path
-    return _execute(lambda: program.compile_main(Path(path).read_bytes(), path)[0], main)
+    return _execute(lambda: program.compile_main(Path(path).read_bytes(), path)[0], main, around)
 
 
 def _folder_main(path: str) -> ModuleSpec:
@@ -184,7 +197,7 @@ def _folder_main(path: str) -> ModuleSpec:
     return spec
 
 
-def _module(name: str, rest: list[str], program: Program) -> int:
+def _module(name: str, rest: list[str], program: Program, around: AbstractContextManager[Any]) -> int:
     sys.path[0] = os.getcwd()
     try:
         spec = importlib.util.find_spec(name)
@@ -194,10 +207,12 @@ def _module(name: str, rest: list[str], program: Program) -> int:
         spec = None
     if spec is None or spec.origin is None:
         raise OptionError("no-such-module", f"clew run -m: no module named {name}.", "Check the name and the folder.")
-    return _module_spec(spec, spec.origin, rest, program)
+    return _module_spec(spec, spec.origin, rest, program, around)
 
 
-def _module_spec(spec: ModuleSpec, argv0: str, rest: list[str], program: Program) -> int:
+def _module_spec(
+    spec: ModuleSpec, argv0: str, rest: list[str], program: Program, around: AbstractContextManager[Any]
+) -> int:
     sys.argv[:] = [argv0, *rest]
     main = _new_main(spec.origin or argv0)
     main.__spec__ = spec
@@ -206,7 +221,7 @@ def _module_spec(spec: ModuleSpec, argv0: str, rest: list[str], program: Program
     main.__file__ = spec.origin or argv0
 
     path = spec.origin or argv0
-    return _execute(lambda: program.compile_main(Path(path).read_bytes(), path)[0], main)
+    return _execute(lambda: program.compile_main(Path(path).read_bytes(), path)[0], main, around)
 
 
 def _new_main(path: str) -> ModuleType:
@@ -216,10 +231,12 @@ def _new_main(path: str) -> ModuleType:
     return main
 
 
-def _execute(code: Any, main: ModuleType) -> int:
+def _execute(code: Any, main: ModuleType, around: AbstractContextManager[Any]) -> int:
     """Run the program; show its exceptions as Python would."""
     try:
-        exec(code(), main.__dict__)
+        compiled = code()
+        with around:
+            exec(compiled, main.__dict__)
     except SystemExit as error:
         recording.ends_with(error)
         raise

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from clew.history.run import Run
     from clew.history.series import Series
+    from clew.history.trace import StageCall, Trace
     from clew.show.overview import NameLine
 
 NAMES = 50  # shown of a run that has many
@@ -35,6 +36,11 @@ def add(subparsers: Any) -> None:
     tree.add_argument("--slow", metavar="TIME", help="only calls that took at least so long: 10ms, 2s")
     tree.add_argument("--full", action="store_true", help="nothing folded, nothing cut")
     tree.add_argument("--ascii", action="store_true", help="marks that every console can show")
+    trace = parser.add_argument_group("what passed through a pipeline (each of these implies --trace)")
+    trace.add_argument("--trace", action="store_true", help="the last trace, stage by stage")
+    trace.add_argument("--stage", metavar="S", help="only this stage")
+    trace.add_argument("--item", metavar="ID", help="one item in every stage it passed")
+    trace.add_argument("--check", action="store_true", help="what changed between stages, and the usual mistakes")
     parser.add_argument("--json", action="store_true", help="for machines")
 
 
@@ -42,6 +48,8 @@ def main(args: argparse.Namespace) -> int:
     from clew.history import open_run
 
     run = open_run(args.run)
+    if any((args.trace, args.stage, args.item, args.check)):
+        return _trace(run, args)
     if args.names:
         series = [run[name] for name in chosen(run, args.names)]
         (_changes_json if args.json else _changes)(series, args.all)
@@ -127,7 +135,33 @@ def _tree(run: Run, args: argparse.Namespace) -> None:
     write_tree(tree, sys.stdout, full=args.full or args.all, ascii=args.ascii)
 
 
+def _trace(run: Run, args: argparse.Namespace) -> int:
+    """Gives 1 if --check has found something to warn of."""
+    trace = run.trace
+    if args.check:
+        findings = trace.check()
+        print_json([dataclasses.asdict(finding) for finding in findings]) if args.json else print(findings)
+        return 1 if findings.warnings else 0
+    if args.json:
+        print_json([_passage_json(call) for call in trace.calls])
+    elif args.item is not None:
+        print(trace.item(_id(trace, args.item)))
+    else:
+        print(trace[args.stage] if args.stage else trace)
+    return 0
+
+
+def _id(trace: Trace, asked: str) -> Any:
+    """An item as people type it: 7, or file-7."""
+    return next((item.id for item in trace.items if str(item.id) == asked), asked)
+
+
 # ---- for machines
+
+
+def _passage_json(call: StageCall) -> dict[str, Any]:
+    told = dataclasses.asdict(dataclasses.replace(call.passage, inputs={}, outputs={}))
+    return {**told, "inputs": list(call.passage.inputs), "outputs": list(call.passage.outputs)}
 
 
 def _run_json(run: Run) -> None:

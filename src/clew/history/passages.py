@@ -53,7 +53,9 @@ def _marked(run: Run) -> list[tuple[int, dict[str, Any]]]:
     """The calls that say which items they are about (place, what was noted last), in the order they began."""
     view = run.view
     last: dict[int, dict[str, Any]] = {}
-    for number in range(len(view.table.shards)):
+    for number, shard in enumerate(view.table.shards):
+        if not any(site.role == "item" for site in shard.sites.values()):
+            continue
         rows = np.flatnonzero(view.table.names_in(number) == ITEM)
         for row in rows.tolist():
             noted = view.table.value(row + int(view.table.offsets[number]))

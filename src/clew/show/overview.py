@@ -86,9 +86,20 @@ def facts(run: Run) -> dict[str, str]:
         "python": str(meta.get("python") or ""),
         "host": " ".join(filter(None, [str(meta.get("host") or ""), str(meta.get("platform") or "")])),
         "tags": ", ".join(f"{key}={value}" for key, value in tags.items()),
+        "traces": _traces(run),
         "folder": str(run.path),
     }
     return {key: text for key, text in told.items() if text}
+
+
+def _traces(run: Run) -> str:
+    """What passed through pipelines, if anything did."""
+    traces = run.traces
+    if not traces:
+        return ""
+    last = traces[-1]
+    many = f"{len(traces)}, the last one: " if len(traces) > 1 else ""
+    return f"{many}{len(last.items)} items through {len(last)} stages (clew show {run.path.name} --trace)"
 
 
 def command(run: Run) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from clew.history.checks.finding import Finding, Level, counted, item_names
 from clew.history.checks.leaf import Leaf
-from clew.history.checks.seen import Seen, found, is_loss, is_model, name_of, unique
+from clew.history.checks.seen import Seen, found, is_loss, is_model, key_of, name_of, unique
 from clew.history.rows import is_sequence
 from clew.records import Passage
 
@@ -47,7 +47,8 @@ def _found(seen: Seen, passages: list[Passage]) -> Finding:
     items = _bad_items(seen, first)
     where = "" if not items else f" for {item_names(items)}"
     if items and first.by_row:
-        where += f" (row {list(first.ids).index(items[0])} of batch {first.batch})" if first.batch is not None else ""
+        row = [*map(key_of, first.ids)].index(key_of(items[0]))
+        where += f" (row {row} of batch {first.batch})" if first.batch is not None else f" (row {row})"
     what = f"{name_of(leaf, 'what it gave')} ({leaf.told()}) has {_counts(leaf)}{where}"
     more = f" So in {counted(len(passages) - 1, 'more call')}." if len(passages) > 1 else ""
     if _numbers_came_in(seen, first):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from clew.history.checks.finding import Finding
 from clew.history.checks.leaf import Leaf, channels_axis
-from clew.history.checks.seen import Seen, found, name_of, principal
+from clew.history.checks.seen import Seen, found, key_of, name_of, principal
 from clew.records import Passage
 
 _CHANNELS_ERROR = re.compile(r"to have (\d+) channels, but got (\d+) channels")
@@ -30,7 +30,9 @@ def into_models(seen: Seen) -> Iterator[Finding]:
 
 def _is_prepared(seen: Seen, passage: Passage, later: Passage) -> bool:
     """Whether it is a module that makes images ready (`v2.ToDtype`) for another one, which gets them as they should."""
-    if later.function == passage.function or (later.source, later.ids) != (passage.source, passage.ids):
+    if later.function == passage.function or later.source != passage.source:
+        return False
+    if [*map(key_of, later.ids)] != [*map(key_of, passage.ids)]:
         return False
     leaf = principal(seen.inputs(later))
     if leaf is None or not leaf.is_float or not leaf.is_image:

@@ -117,11 +117,17 @@ class Flow:
         for value in values:
             if type(value) is list and len(value) == 1 and self._is_single(value[0]) and self._carried(value) is None:
                 return replace(self._carried(value[0]) or _NOBODY, batched=True, batch=None)  # a batch of one
-            for leaf in _parts(value):
-                who = self._carried(leaf)
-                if who is not None and (not found or found[-1] != who):
-                    found.append(who)
+            found += self._found(value, 0)
         return self._together(list(dict.fromkeys(found)))
+
+    def _found(self, value: Any, depth: int) -> Iterator[Who]:
+        """Whose a value is; if it is nobody's as a whole, whose its parts are."""
+        who = self._carried(value)
+        if who is not None:
+            yield who
+        elif depth < _DEEP:
+            for item in _inside(value):
+                yield from self._found(item, depth + 1)
 
     def _carried(self, value: Any) -> Who | None:
         entry = self._known.get(id(value))
@@ -147,19 +153,20 @@ class Flow:
             self._put(value, who)
             return
         for leaf in _parts(value):
-            if who.single or self._carried(leaf) is None or leaf is value or not self._is_single(leaf):
-                self._put(leaf, who)
+            if leaf is value or who.single or not self._is_single(leaf):
+                self._put(leaf, who, whole=leaf is value)
 
     def _is_single(self, value: Any) -> bool:
         who = self._carried(value)
         return who is not None and who.single
 
-    def _put(self, value: Any, who: Who) -> None:
+    def _put(self, value: Any, who: Who, whole: bool = True) -> None:
         if isinstance(value, _NAMELESS) or (isinstance(value, (str, bytes)) and len(value) <= _SHORT_TEXT):
             return
         before = self._known.get(id(value))
-        if before is not None and before[0] is value and isinstance(value, (float, str, bytes)) and before[1] != who:
-            self._known[id(value)] = (value, None)  # a constant of the program: it says nothing
+        shared = before is not None and before[0] is value and before[1] != who
+        if shared and (not whole or isinstance(value, (float, str, bytes))):
+            self._known[id(value)] = (value, None)  # what several items have in common says nothing
             return
         self._known[id(value)] = (value, who)
 

@@ -84,6 +84,7 @@ class _Steps:
         self.pull = Pull([])
         self.source = False  # its items come from nowhere else
         self._begun = False
+        self._gives_batches = False
 
     def may_go_on(self) -> bool:
         """Before a source is asked for another item: whether there are still some to come."""
@@ -159,7 +160,7 @@ class _Steps:
         if known is not None:
             return tracing._fitted(known, scope)
         if len(taken) == 1:
-            return taken[0]
+            return self._several(item, taken) if self._gives_batches and taken[0].single else taken[0]
         if taken:
             return self._several(item, taken)
         if pull.last is not None:  # one in, several out
@@ -170,6 +171,9 @@ class _Steps:
     def _several(self, item: Any, taken: list[Who]) -> Who:
         ids = tuple(id for who in taken for id in who.ids)
         if has_rows(item, len(ids)):
+            self._gives_batches = True
             return replace(taken[0], ids=ids, batched=True, batch=self.tracing.flow.next_batch(), lost="")
+        if len(ids) == 1:
+            return taken[0]
         lost = f"{len(ids)} items went in before this came out; which of them it is made of is not known"
         return replace(taken[0], ids=ids, lost=lost)

@@ -56,10 +56,10 @@ class items:  # noqa: N801  (a word of the language users write)
         if n is None and keep is None:
             raise OptionError("bad-option", "clew.items() was not told how many items.", "Write clew.items(3).")
         if n is not None:
-            _positive("bad-option", "clew.items() lets", n)
+            _positive("clew.items() lets through", n)
         if batch_size is not None:
-            _positive("bad-option", "batch_size= is", batch_size)
-        _positive("bad-option", "depth= is", depth)
+            _positive("batch_size= is", batch_size)
+        _positive("depth= is", depth)
         if id is not None and not isinstance(id, str) and not callable(id):
             raise OptionError("bad-option", f"id= is a function or a name, not {id!r}.", 'E.g. id="path".')
         self._options: dict[str, Any] = {"id": id, "depth": depth, "batch_size": batch_size}
@@ -155,9 +155,9 @@ class items:  # noqa: N801  (a word of the language users write)
         tracing.flow.forget()
 
 
-def _positive(slug: str, said: str, number: Any) -> None:
+def _positive(said: str, number: Any) -> None:
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise OptionError(slug, f"{said} a number of 1 or more, not {number!r}.", "Write e.g. clew.items(3).")
+        raise OptionError("bad-option", f"{said} a number of 1 or more, not {number!r}.", "Write e.g. clew.items(3).")
 
 
 def _is_over(error: BaseException | None, tracing: Tracing) -> bool:

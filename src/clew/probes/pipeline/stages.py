@@ -196,7 +196,7 @@ def _staged_class(cls: type, stage: str, params: Params, result: Result) -> type
     """A class whose objects are called is the stage that calling them is."""
     called = cls.__dict__.get("__call__")
     if not isinstance(called, FunctionType):
-        what = f"clew.stage({stage!r}) was put on the class {cls.__qualname__}, whose objects cannot be called."
+        what = f"clew.stage({stage!r}) was put on the class {cls.__name__}, whose objects cannot be called."
         raise TargetError("not-a-stage", what, "Put it on one of its methods.")
     register(Registered(called, spot_of(called, stage, params, result, owner=cls)))
     return cls

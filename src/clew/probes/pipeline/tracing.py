@@ -35,7 +35,6 @@ _numbers = itertools.count(1)
 _here: ContextVar[Tracing | None] = ContextVar("clew_trace", default=None)
 _threads: weakref.WeakKeyDictionary[threading.Thread, Tracing] = weakref.WeakKeyDictionary()
 _open: list[Tracing] = []
-_BEYOND = Who((), "", lost="beyond the items that were asked for")
 
 
 class TraceOver(BaseException):
@@ -124,6 +123,7 @@ class Tracing:
         self._unreached = unreached  # whether stages that the user has named are still to be reached
         self.steps = Steps()
         self.arrivals = 0  # how often new items came
+        self.went_beyond = False  # others than the items that were asked for are about: only known objects count
         self.moved_on: set[str] = set()  # stages reached by items that had left the place they come from
         self._repeats: dict[tuple[Any, ...], int] = {}
         self._token: Any = None
@@ -180,7 +180,7 @@ class Tracing:
         if spot not in self.sources:
             ambient = flow.ambient
             if ambient is not None:
-                return None if ambient is _BEYOND else ambient
+                return None if self.went_beyond else ambient
         if spot.kind in ("stage", "model", "generator"):
             return self.new_items(spot, spot.function, _count(spot, named))
         return Who((), "", lost="nothing of it came from a stage that was seen")
@@ -234,7 +234,7 @@ class Tracing:
         """Another item comes than those that were asked for: the end, unless they have not been everywhere yet."""
         if self.through(key):
             self.stop()
-        self.flow.arrived(_BEYOND)
+        self.went_beyond = True
 
     def through(self, key: Any) -> bool:
         """Whether the items of a source have been wherever they go."""
