@@ -26,7 +26,7 @@ class FunctionLine:
 
     @property
     def where(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{self.file}:{self.line}" if self.file else ""
 
 
 def function_lines(table: CallTable) -> list[FunctionLine]:
