@@ -27,7 +27,7 @@ demo:  ## a small training run, recorded, and what was recorded
 test: test-primary test-others  ## the whole suite on 3.11, then all that needs no torch on 3.12 and 3.13
 
 test-primary:
-	@scripts/venv $(VENV) $(VERSION) test-torch
+	@scripts/venv $(VENV) $(VERSION) test-torch hyrax
 	@echo "== $$($(BIN)/python --version), all tests"
 	CLEW_PRIMARY=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
 
