@@ -55,6 +55,27 @@ class NonfiniteError(ClewError, FloatingPointError):
     """A tracer that was told to raise has found the birth of a NaN or Inf."""
 
 
+class GraphError(ClewError, ValueError):
+    """A pipeline cannot be recorded, or a graph cannot be run, saved or loaded as asked."""
+
+
+class GuardError(GraphError):
+    """A graph was run with an input for which the pipeline would have decided otherwise than it did when recorded."""
+
+    @classmethod
+    def of(cls, kind: str, where: object, condition: str, expected: list[object], seen: object) -> GuardError:
+        """The decision, with both values."""
+        questions = {"truth": "was", "length": "had the length", "type": "was of type", "value": "was"}
+        was = " or ".join(f"{one!r}" for one in expected)
+        what = f"{where}: `{condition}` decided by a value that {questions[kind]} {was}, and now is {seen!r}."
+        error = cls("guard", what, "The graph holds for inputs that decide as its examples did: record with more of them.")
+        error.expected, error.seen = expected, seen
+        return error
+
+    expected: list[object]
+    seen: object
+
+
 class MissingLibraryError(ClewError, ImportError):
     """Something was asked for that needs a library which is not installed."""
 

@@ -1,0 +1,161 @@
+"""`clew.record` and the graph it gives."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from types import FunctionType, MethodType
+from typing import Any
+
+from clew.errors import GraphError, nearest
+
+from . import lift
+from .compiled import compiled, source_of
+from .hooks import HOOKS
+from .merging import merged
+from .nodes import Block, Guard, Input, Step
+from .operators import Operator
+from .pruning import pruned
+from .session import Session
+
+
+class Graph:
+    """A recorded pipeline: it runs without the code around its operators, and says so where it would not be valid."""
+
+    def __init__(self, inputs: list[Input], block: Block, name: str = "pipeline") -> None:
+        self.name = name
+        self.attrs: dict[str, Any] = {}  # the user's own
+        self._inputs = inputs
+        self._block = block
+
+    @property
+    def input_names(self) -> list[str]:
+        return [given.name for given in self._inputs]
+
+    @property
+    def steps(self) -> list[Step]:
+        """Everything that is done, in its order."""
+        return list(self._block.steps())
+
+    @property
+    def guards(self) -> list[Guard]:
+        """The decisions it holds for."""
+        return list(self._block.guards())
+
+    @property
+    def operators(self) -> list[Operator]:
+        found = {id(step.target): step.target for step in self.steps if step.kind == "operator"}
+        return list(found.values())
+
+    @cached_property
+    def _function(self) -> Callable[..., Any]:
+        return compiled(self._inputs, self._block)
+
+    @property
+    def source(self) -> str:
+        """What it does, as Python."""
+        return source_of(self._inputs, self._block)
+
+    # ---- running
+
+    def run(self, feed: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
+        """What the pipeline gives for these inputs."""
+        return self._function(*self._given({**(feed or {}), **named}))
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        if not args and len(named) == len(self._inputs):  # as it is nearly always called
+            try:
+                return self._function(*[named[given.name] for given in self._inputs])
+            except KeyError:
+                pass
+        names = self.input_names
+        if len(args) > len(names):
+            raise GraphError("graph-inputs", f"the graph takes {len(names)} inputs, not {len(args)}.", _inputs(names))
+        return self.run({**dict(zip(names, args, strict=False)), **named})
+
+    def _given(self, feed: Mapping[str, Any]) -> list[Any]:
+        names = self.input_names
+        unknown = [name for name in feed if name not in names]
+        if unknown:
+            what = f"the graph has no input `{unknown[0]}`;"
+            raise GraphError("graph-inputs", what, f"{nearest(unknown[0], names)} {_inputs(names)}")
+        missing = [given.name for given in self._inputs if given.name not in feed and not given.has_default]
+        if missing:
+            raise GraphError("graph-inputs", f"the input `{missing[0]}` is missing.", _inputs(names))
+        return [feed.get(given.name, given.default) for given in self._inputs]
+
+    def warmup(self, feed: Mapping[str, Any]) -> None:
+        """Run once and forget what comes out: models and caches are ready afterwards."""
+        self.run(feed)
+
+    def __repr__(self) -> str:
+        steps, guards = len(self.steps), len(self.guards)
+        return f"<clew graph {self.name}({', '.join(self.input_names)}): {steps} steps, {guards} guards>"
+
+
+def _inputs(names: list[str]) -> str:
+    return f"It takes: {', '.join(names) or 'nothing'}."
+
+
+def record(pipeline: Callable[..., Any], *args: Any, library: str = "constant", **kwargs: Any) -> Graph:
+    """Run a pipeline once with an example, for real, and give the graph of what it did.
+
+    A single list holds several examples, which are merged into one graph: each of them the pipeline's one argument, a
+    tuple of its arguments, or a dictionary of them by name.
+
+    library   "constant": what libraries give is part of the graph as it is (a warning says where an input went in);
+              "operator": their functions are called again
+    """
+    if library not in ("constant", "operator"):
+        raise GraphError("bad-option", f"library={library!r} is not known.", 'There is "constant" and "operator".')
+    name = getattr(pipeline, "__name__", "pipeline")
+    if len(args) == 1 and type(args[0]) is list and not kwargs:
+        runs = [_recorded(pipeline, library, *_example(pipeline, example)) for example in args[0]]
+        if not runs:
+            raise GraphError("graph-examples", "clew.record was given an empty list.", "Give it an example or more.")
+        return Graph(runs[0][0], pruned(merged([block for _, block in runs])), name)
+    inputs, block = _recorded(pipeline, library, args, kwargs)
+    return Graph(inputs, pruned(block), name)
+
+
+def _example(pipeline: Callable[..., Any], example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if type(example) is tuple:
+        return example, {}
+    names = inspect.signature(pipeline).parameters
+    if type(example) is dict and example and all(key in names for key in example):
+        return (), example
+    return (example,), {}
+
+
+def _recorded(
+    pipeline: Callable[..., Any], library: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[list[Input], Block]:
+    """One run of a pipeline, step by step."""
+    session = Session(library)
+    signature = inspect.signature(pipeline)
+    bound = signature.bind(*args, **kwargs)
+    given = dict(bound.arguments)
+    bound.apply_defaults()
+    for name, parameter in signature.parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        has_default = parameter.default is not parameter.empty
+        if name in given or not has_default:
+            default = parameter.default if has_default else None
+            bound.arguments[name] = session.input(name, bound.arguments[name], default, has_default)
+    through = _through(pipeline)
+    with session.open():
+        result = through(*bound.args, **bound.kwargs)
+        output = session.template(result)
+    return session.inputs, Block(list(session.events), output)
+
+
+def _through(pipeline: Callable[..., Any]) -> Callable[..., Any]:
+    """The pipeline, rewritten so that everything in it is seen."""
+    if isinstance(pipeline, MethodType) and isinstance(pipeline.__func__, FunctionType):
+        made = lift.lifted(pipeline.__func__, HOOKS)
+        return pipeline if made is None else MethodType(made, pipeline.__self__)
+    if isinstance(pipeline, FunctionType):
+        return lift.lifted(pipeline, HOOKS) or pipeline
+    return pipeline

@@ -1,0 +1,140 @@
+"""Several examples of one pipeline as one graph: the same up to a decision, and from there one way or the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from clew.errors import GraphError
+
+from .nodes import Block, Build, Const, Event, Guard, Ref, Step, Template, mapped, same
+
+
+def merged(blocks: Sequence[Block]) -> Block:
+    """One block that goes the way of each of these, by what its decisions see."""
+    result = blocks[0]
+    for block in blocks[1:]:
+        result = _merge(result, block, {})
+    return result
+
+
+def _merge(known: Block, new: Block, ids: dict[int, int]) -> Block:
+    """`ids` tells which value of the known block a value of the new one is."""
+    for number, (a, b) in enumerate(zip(known.events, new.events, strict=False)):
+        b = _renamed(b, ids)
+        if isinstance(a, Guard) and isinstance(b, Guard) and _same_question(a, b):
+            if same(a.expected, b.expected):
+                continue
+            return _branched(known, new, number, ids)
+        if not (isinstance(a, Step) and isinstance(b, Step) and _same_step(a, b)):
+            raise _differs(a, b)
+        ids[b.id] = a.id
+    common = len(known.events)
+    if known.decision is not None and len(new.events) > common:
+        return _decided(known, new, common, ids)
+    if len(new.events) != common:
+        raise _differs(known.events[-1] if known.events else None, new.events[min(common, len(new.events) - 1)])
+    return known
+
+
+def _branched(known: Block, new: Block, number: int, ids: dict[int, int]) -> Block:
+    """From here on there are two ways."""
+    guard, other = known.events[number], new.events[number]
+    assert isinstance(guard, Guard)
+    assert isinstance(other, Guard)
+    first = Block(known.events[number + 1 :], known.output, known.decision, known.branches)
+    second = _rest(new, number + 1, ids)
+    return Block(known.events[:number], None, guard, [(guard.expected, first), (other.expected, second)])
+
+
+def _decided(known: Block, new: Block, number: int, ids: dict[int, int]) -> Block:
+    """The known block decides here already: the new one goes a way that is there, or one of its own."""
+    other = _renamed(new.events[number], ids)
+    decision = known.decision
+    assert decision is not None
+    if not isinstance(other, Guard) or not _same_question(decision, other):
+        raise _differs(decision, other)
+    tail = Block(new.events[number + 1 :], new.output)
+    branches = []
+    taken = False
+    for expected, branch in known.branches:
+        if same(expected, other.expected):
+            branch, taken = _merge(branch, tail, dict(ids)), True
+        branches.append((expected, branch))
+    if not taken:
+        branches.append((other.expected, _rest(new, number + 1, ids)))
+    return Block(known.events, None, decision, branches)
+
+
+def _rest(new: Block, number: int, ids: dict[int, int]) -> Block:
+    """The remaining way of a new block, its values told apart from all that are known."""
+    ids = dict(ids)
+    events: list[Event] = []
+    for event in new.events[number:]:
+        event = _renamed(event, ids)
+        if isinstance(event, Step):
+            fresh = _fresh()
+            ids[event.id] = fresh
+            event = Step(
+                fresh, event.kind, event.target, event.args, event.kwargs, event.where, event.effect, event.changes,
+                event.type,
+            )  # fmt: skip
+        events.append(event)
+    return Block(events, None if new.output is None else _template(new.output, ids))
+
+
+_next = [1_000_000]
+
+
+def _fresh() -> int:
+    _next[0] += 1
+    return _next[0]
+
+
+def _renamed(event: Event, ids: dict[int, int]) -> Event:
+    if isinstance(event, Guard):
+        return Guard(event.kind, ids.get(event.ref, event.ref), event.expected, event.where, event.condition)
+    args = tuple(_template(arg, ids) for arg in event.args)
+    kwargs = {name: _template(value, ids) for name, value in event.kwargs.items()}
+    changes = tuple(ids.get(id, id) for id in event.changes)
+    return Step(event.id, event.kind, event.target, args, kwargs, event.where, event.effect, changes, event.type)
+
+
+def _template(template: Template, ids: dict[int, int]) -> Template:
+    return mapped(template, lambda leaf: Ref(ids.get(leaf.id, leaf.id)) if isinstance(leaf, Ref) else leaf)
+
+
+def _same_question(a: Guard, b: Guard) -> bool:
+    return a.kind == b.kind and a.ref == b.ref and a.where == b.where
+
+
+def _same_step(a: Step, b: Step) -> bool:
+    return (
+        a.kind == b.kind
+        and _same_target(a.target, b.target)
+        and len(a.args) == len(b.args)
+        and list(a.kwargs) == list(b.kwargs)
+        and all(_same_template(x, y) for x, y in zip(a.args, b.args, strict=True))
+        and all(_same_template(a.kwargs[name], b.kwargs[name]) for name in a.kwargs)
+    )
+
+
+def _same_target(a: Any, b: Any) -> bool:
+    return a is b or (type(a) is str and a == b) or (hasattr(a, "target") and a.target == getattr(b, "target", None))
+
+
+def _same_template(a: Template, b: Template) -> bool:
+    if isinstance(a, Ref) and isinstance(b, Ref):
+        return a.id == b.id
+    if isinstance(a, Const) and isinstance(b, Const):
+        return same(a.value, b.value)
+    if isinstance(a, Build) and isinstance(b, Build):
+        parts = zip((*a.keys, *a.items), (*b.keys, *b.items), strict=False)
+        return (a.kind, len(a.items)) == (b.kind, len(b.items)) and all(_same_template(x, y) for x, y in parts)
+    return False
+
+
+def _differs(a: Event | None, b: Event) -> GraphError:
+    where = f"{b.where}" + (f" (and {a.where} before)" if a is not None and a.where != b.where else "")
+    what = f"{where}: the pipeline did something else for another example, without deciding by a recorded value."
+    return GraphError("graph-examples", what, "Let it decide by its inputs, or record two graphs.")

@@ -1,0 +1,173 @@
+"""What a recorded pipeline is made of: inputs, steps, the decisions between them, and what comes out. Plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """The value of an input or of an earlier step."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Const:
+    """A value that was there when the pipeline was recorded."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Build:
+    """A container that is made anew each time, because something in it is not a constant."""
+
+    kind: str  # list, tuple, set, dict, slice
+    items: tuple[Template, ...]
+    keys: tuple[Template, ...] = ()  # of a dict
+
+
+Template = Ref | Const | Build
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A line of the user's program."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """One thing done: an operator called, or a Python operation on recorded values."""
+
+    id: int
+    kind: str  # "operator", "function" (a library's), "method", "attribute", "item", "python" (an operation)
+    target: Any  # the Operator; or the qualified name of a function; or the name of a method or attribute
+    args: tuple[Template, ...]
+    kwargs: dict[str, Template]
+    where: Where
+    effect: bool = False  # it changes something: kept even if nobody uses its result
+    changes: tuple[int, ...] = ()  # ids of the values it was seen to change in place
+    type: str = ""  # of what it gave
+
+    @property
+    def refs(self) -> set[int]:
+        return {ref.id for template in (*self.args, *self.kwargs.values()) for ref in refs_in(template)}
+
+
+@dataclass(slots=True, eq=False)
+class Guard:
+    """A decision the pipeline has made by a value: valid while the value decides the same."""
+
+    kind: str  # "truth", "length", "value", "type"
+    ref: int
+    expected: Any
+    where: Where
+    condition: str = ""  # the line, as it is written
+
+    def holds(self, value: Any) -> bool:
+        return same(self.seen(value), self.expected)
+
+    def seen(self, value: Any) -> Any:
+        """What of a value the decision depends on."""
+        return SEEN[self.kind](value)
+
+
+SEEN: dict[str, Callable[[Any], Any]] = {
+    "truth": bool,
+    "length": len,
+    "value": lambda value: value,
+    "type": type,
+}
+
+
+def same(a: Any, b: Any) -> bool:
+    """Exactly the same: 1 is not True, NaN is NaN, arrays element by element."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if type(a) in (bool, int, str, bytes, type):
+        return bool(a == b)
+    if isinstance(a, FunctionType):  # made anew each time the pipeline runs
+        return a.__code__ is b.__code__ and a.__defaults__ == b.__defaults__ and _same_cells(a, b)
+    from clew.values import capture
+
+    return capture(a).digest == capture(b).digest
+
+
+def _same_cells(a: FunctionType, b: FunctionType) -> bool:
+    cells, others = a.__closure__ or (), b.__closure__ or ()
+    return all(same(x.cell_contents, y.cell_contents) for x, y in zip(cells, others, strict=True))
+
+
+Event = Step | Guard
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """Steps and guards in their order; then what comes out, or a decision after which it goes on one way or another."""
+
+    events: list[Event] = field(default_factory=list)
+    output: Template | None = None
+    decision: Guard | None = None
+    branches: list[tuple[Any, Block]] = field(default_factory=list)  # by what the decision sees
+
+    def steps(self) -> Iterator[Step]:
+        for event in self.events:
+            if isinstance(event, Step):
+                yield event
+        for _, block in self.branches:
+            yield from block.steps()
+
+    def guards(self) -> Iterator[Guard]:
+        for event in self.events:
+            if isinstance(event, Guard):
+                yield event
+        if self.decision is not None:
+            yield self.decision
+        for _, block in self.branches:
+            yield from block.guards()
+
+
+@dataclass(slots=True)
+class Input:
+    """A value that is given when the graph is run."""
+
+    id: int
+    name: str
+    default: Any = None
+    has_default: bool = False
+
+
+def refs_in(template: Template | None) -> Iterator[Ref]:
+    if isinstance(template, Ref):
+        yield template
+    elif isinstance(template, Build):
+        for item in (*template.keys, *template.items):
+            yield from refs_in(item)
+
+
+def consts_in(template: Template | None) -> Iterator[Const]:
+    if isinstance(template, Const):
+        yield template
+    elif isinstance(template, Build):
+        for item in (*template.keys, *template.items):
+            yield from consts_in(item)
+
+
+def mapped(template: Template, change: Callable[[Template], Template]) -> Template:
+    """The template with each of its leaves changed."""
+    if not isinstance(template, Build):
+        return change(template)
+    keys = tuple(mapped(key, change) for key in template.keys)
+    return Build(template.kind, tuple(mapped(item, change) for item in template.items), keys)

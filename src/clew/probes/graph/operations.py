@@ -1,0 +1,121 @@
+"""What steps do when they are run: Python's operations by name, and functions of libraries by their qualified names."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from clew.errors import GraphError
+
+#: kind "python": what each name means
+PYTHON: dict[str, Callable[..., Any]] = {
+    **{name: getattr(operator, name) for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")},
+    **{name: getattr(operator, name) for name in ("lshift", "rshift", "xor", "eq", "ne", "lt", "le", "gt", "ge")},
+    **{name: getattr(operator, name) for name in ("neg", "pos", "abs", "invert", "contains", "setitem", "delitem")},
+    **{f"i{name}": getattr(operator, f"i{name}") for name in ("add", "sub", "mul", "truediv", "floordiv", "mod")},
+    **{f"i{name}": getattr(operator, f"i{name}") for name in ("pow", "matmul", "lshift", "rshift", "xor")},
+    "and": operator.and_,
+    "or": operator.or_,
+    "iand": operator.iand,
+    "ior": operator.ior,
+    "not": operator.not_,
+    "is": operator.is_,
+    "is not": operator.is_not,
+    "not in": lambda container, item: item not in container,
+    "setattr": setattr,
+    "call": lambda function, *args, **kwargs: function(*args, **kwargs),
+    "list": list,
+    "text": lambda value, conversion, spec: format(CONVERSIONS[conversion](value), spec),
+    "join": lambda *parts: "".join(parts),
+}
+CONVERSIONS: dict[str, Callable[[Any], Any]] = {"": lambda value: value, "r": repr, "s": str, "a": ascii}
+
+#: functions of `builtins` that only compute, and are steps; of these the iterators are taken as lists
+PURE = frozenset(
+    {
+        "abs", "all", "any", "ascii", "bin", "bool", "bytes", "chr", "complex", "dict", "divmod", "float", "format",
+        "frozenset", "hex", "int", "len", "list", "max", "min", "oct", "ord", "pow", "range", "repr", "round", "set",
+        "slice", "sorted", "str", "sum", "tuple",
+    }
+)  # fmt: skip
+LISTED = frozenset({"enumerate", "filter", "map", "reversed", "zip"})
+
+#: modules of the standard library that only compute
+CALCULATING = frozenset(
+    {
+        "base64", "binascii", "bisect", "calendar", "cmath", "collections", "colorsys", "copy", "csv", "datetime",
+        "decimal", "difflib", "fractions", "functools", "hashlib", "heapq", "html", "itertools", "json", "math",
+        "numbers", "operator", "re", "shlex", "statistics", "string", "struct", "textwrap", "unicodedata",
+        "urllib.parse", "zlib",
+    }
+)  # fmt: skip
+ARRAYS = ("numpy", "torch", "scipy", "pandas")  # libraries whose functions are steps by default
+
+
+def function_named(name: str) -> Callable[..., Any]:
+    """The function of a library, by its qualified name."""
+    module, _, rest = name.partition(":")
+    if not rest:
+        module, _, rest = name.rpartition(".")
+    found: Any = builtins if module == "builtins" else import_module(module)
+    for part in rest.split("."):
+        found = getattr(found, part)
+    if module == "builtins" and rest in LISTED:
+        return lambda *args: list(found(*args))
+    return found  # type: ignore[no-any-return]
+
+
+def name_of(function: Any) -> str | None:
+    """The qualified name under which a function of a library is found again; None if it is not."""
+    module, qualname = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    if type(function).__name__ == "ufunc":
+        module, qualname = "numpy", function.__name__
+    if module is None and hasattr(function, "__self__") and isinstance(function.__self__, type):
+        module, qualname = function.__self__.__module__, f"{function.__self__.__qualname__}.{function.__name__}"
+    for place in (module, _public(module)):
+        if place is None or qualname is None or "<" in qualname:
+            continue
+        try:
+            if _found(f"{place}:{qualname}") is function:
+                return f"{place}:{qualname}"
+        except Exception:
+            continue
+    return _searched(function, module)
+
+
+def _found(name: str) -> Any:
+    module, _, rest = name.partition(":")
+    found: Any = import_module(module)
+    for part in rest.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _public(module: str | None) -> str | None:
+    return None if module is None else module.partition(".")[0]
+
+
+def _searched(function: Any, module: str | None) -> str | None:
+    """torch's functions are built in and do not say where they are."""
+    name = getattr(function, "__name__", None)
+    if not isinstance(name, str):
+        return None
+    for place in ("torch", "torch.nn.functional", "torch.Tensor", "numpy", "math", "builtins"):
+        try:
+            if place == "torch.Tensor":
+                if getattr(import_module("torch").Tensor, name, None) is function:
+                    return f"torch:Tensor.{name}"
+            elif getattr(import_module(place), name, None) is function:
+                return f"{place}:{name}"
+        except ImportError:
+            continue
+    return None
+
+
+def cannot_be_found(function: Any) -> GraphError:
+    name = getattr(function, "__qualname__", type(function).__name__)
+    what = f"{name} is called in the pipeline, and cannot be found again by a name."
+    return GraphError("graph-function", what, "Make it a clew.op.")

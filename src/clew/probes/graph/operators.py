@@ -1,0 +1,159 @@
+"""`clew.op`: functions, classes, objects and models that a recorded pipeline is made of."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import weakref
+from collections.abc import Callable
+from types import FunctionType, MethodType
+from typing import Any
+
+from clew.errors import TargetError
+
+from .session import current
+
+_made: weakref.WeakKeyDictionary[Any, Made] = weakref.WeakKeyDictionary()  # objects of operator classes
+
+
+class Made:
+    """How an object of an operator class was made."""
+
+    def __init__(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.cls = cls
+        self.args = args
+        self.kwargs = kwargs
+
+
+class Operator:
+    """Something that is called as one step of a graph."""
+
+    def __init__(self, target: Callable[..., Any], *, name: str | None = None, side_effects: bool = False) -> None:
+        self.target = target
+        self.side_effects = side_effects
+        self.name = name or _name_of(target)
+        functools.update_wrapper(self, target, updated=())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        session = current()
+        if session is None:
+            return self.target(*args, **kwargs)
+        return session.operator(self, args, kwargs)
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        """What is called, unrecorded."""
+        return self.target
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Operator:
+        if instance is None or not isinstance(self.target, FunctionType):
+            return self
+        return Operator(MethodType(self.target, instance), name=self.name, side_effects=self.side_effects)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "target":
+            raise AttributeError(name)
+        return getattr(self.target, name)
+
+    def __repr__(self) -> str:
+        return f"<clew.op {self.name}>"
+
+
+def _name_of(target: Any) -> str:
+    name = getattr(target, "__qualname__", None) or type(target).__qualname__
+    return str(name).rpartition("<locals>.")[2]
+
+
+def is_operator(thing: Any) -> bool:
+    return isinstance(thing, Operator) or getattr(thing, "__clew_op__", None) is not None
+
+
+def op(target: Any = None, *, name: str | None = None, side_effects: bool = False) -> Any:
+    """Make an operator: of a function, of a class (its objects, and each of their public methods), of a bound method,
+    of a torch module, of an estimator.
+
+    side_effects   it does something besides giving a result, and is kept in a graph that does not use the result
+    """
+    if target is None:
+        return lambda thing: op(thing, name=name, side_effects=side_effects)
+    if is_operator(target):
+        return target
+    if isinstance(target, type):
+        return _operator_class(target, side_effects)
+    if not callable(target) and not _has_methods(target):
+        what = f"clew.op was put on a {type(target).__name__}, which cannot be called."
+        raise TargetError("not-an-operator", what, "Put it on a function, a class or a model.")
+    if callable(target):
+        return Operator(target, name=name, side_effects=side_effects)
+    return OperatorObject(target, side_effects)
+
+
+def _has_methods(target: Any) -> bool:
+    return any(callable(getattr(target, method, None)) for method in ("predict", "transform"))
+
+
+class OperatorObject:
+    """An object whose methods are operators: a scikit-learn estimator."""
+
+    def __init__(self, target: Any, side_effects: bool) -> None:
+        self._target = target
+        self._side_effects = side_effects
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        found = getattr(self._target, name)
+        if isinstance(found, MethodType):
+            return Operator(found, name=f"{type(self._target).__name__}.{name}", side_effects=self._side_effects)
+        return found
+
+    def __repr__(self) -> str:
+        return f"<clew.op {self._target!r}>"
+
+
+def _operator_class(cls: type, side_effects: bool) -> type:
+    """The class itself; its objects remember how they were made, and their public methods are steps."""
+    init: Any = cls.__init__  # type: ignore[misc]
+
+    @functools.wraps(init)
+    def making(self: Any, *args: Any, **kwargs: Any) -> None:
+        if type(self) is cls or self not in _made:
+            _made[self] = Made(type(self), args, kwargs)
+        session = current()
+        if session is None:
+            init(self, *args, **kwargs)
+            return
+        with session.aside():
+            init(self, *args, **kwargs)
+
+    cls.__init__ = making  # type: ignore[misc]
+    for name, function in list(vars(cls).items()):
+        if isinstance(function, FunctionType) and (name == "__call__" or not name.startswith("_")):
+            setattr(cls, name, _method(function, side_effects))
+    cls.__clew_op__ = True  # type: ignore[attr-defined]
+    return cls
+
+
+def _method(function: FunctionType, side_effects: bool) -> Any:
+    @functools.wraps(function)
+    def stepping(self: Any, *args: Any, **kwargs: Any) -> Any:
+        session = current()
+        if session is None:
+            return function(self, *args, **kwargs)
+        bound = Operator(MethodType(function, self), name=_name_of(function), side_effects=side_effects)
+        return session.operator(bound, args, kwargs)
+
+    stepping.__clew_op__ = True  # type: ignore[attr-defined]
+    return stepping
+
+
+def made(obj: Any) -> Made | None:
+    """How an object was made, if its class is an operator's."""
+    try:
+        return _made.get(obj)
+    except TypeError:
+        return None
+
+
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(function)
