@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from clew.history import open_run as open
     from clew.probes.calls import follow, log
     from clew.probes.calls.messages import LogHandler
-    from clew.probes.graph import op, record
+    from clew.probes.graph import map, op, record, submit
     from clew.probes.lines import watch
     from clew.probes.model import ModelTracer, dump, reduce
     from clew.probes.pipeline import items, stage, traceable
@@ -32,6 +32,8 @@ _HOMES = {
     "traceable": ("clew.probes.pipeline", "traceable"),
     "op": ("clew.probes.graph", "op"),
     "record": ("clew.probes.graph", "record"),
+    "map": ("clew.probes.graph", "map"),
+    "submit": ("clew.probes.graph", "submit"),
     "ModelTracer": ("clew.probes.model", "ModelTracer"),
     "HDF5Saver": ("clew.export.hdf5saver", "HDF5Saver"),
     "reduce": ("clew.probes.model", "reduce"),

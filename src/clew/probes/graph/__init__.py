@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .graph import Graph, record
+from .mapped import map, submit
 from .operators import op
 
-__all__ = ["Graph", "op", "record"]
+__all__ = ["Graph", "map", "op", "record", "submit"]

@@ -13,10 +13,14 @@ from clew.errors import GraphError, nearest
 from . import lift
 from .compiled import compiled, source_of
 from .hooks import HOOKS
+from .mapped import pooled
+from .measuring import Profile, profiled, stored
 from .merging import merged
 from .nodes import Block, Guard, Input, Step
 from .operators import Operator
+from .picture import dot, mermaid, svg, text
 from .pruning import pruned
+from .running import run_parallel
 from .session import Session
 
 
@@ -26,6 +30,7 @@ class Graph:
     def __init__(self, inputs: list[Input], block: Block, name: str = "pipeline") -> None:
         self.name = name
         self.attrs: dict[str, Any] = {}  # the user's own
+        self.parallel = 1  # threads a run uses
         self._inputs = inputs
         self._block = block
 
@@ -59,12 +64,26 @@ class Graph:
 
     # ---- running
 
-    def run(self, feed: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
-        """What the pipeline gives for these inputs."""
-        return self._function(*self._given({**(feed or {}), **named}))
+    def run(
+        self, feed: Mapping[str, Any] | None = None, /, *, parallel: int | None = None, record: bool = False
+    ) -> Any:
+        """What the pipeline gives for these inputs, by name.
+
+        parallel   run independent steps, `clew.map` and `clew.submit` in so many threads (default: `graph.parallel`)
+        record     store what every step is given and gives, in the current run
+        """
+        given = self._given(feed or {})
+        workers = self.parallel if parallel is None else parallel
+        if record:
+            with pooled(workers):
+                return stored(self, given)
+        if workers > 1:
+            with pooled(workers):
+                return run_parallel(self._inputs, self._block, given, workers)
+        return self._function(*given)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        if not args and len(named) == len(self._inputs):  # as it is nearly always called
+        if not args and self.parallel < 2 and len(named) == len(self._inputs):  # as it is nearly always called
             try:
                 return self._function(*[named[given.name] for given in self._inputs])
             except KeyError:
@@ -84,6 +103,28 @@ class Graph:
         if missing:
             raise GraphError("graph-inputs", f"the input `{missing[0]}` is missing.", _inputs(names))
         return [feed.get(given.name, given.default) for given in self._inputs]
+
+    def profile(self, feed: Mapping[str, Any]) -> Profile:
+        """How long each step takes for these inputs: a table and a timeline."""
+        return profiled(self, self._given(feed))
+
+    # ---- looking
+
+    def show(self) -> str:
+        """The steps as lines, for a terminal; a notebook draws the graph itself."""
+        return text(self)
+
+    def to_mermaid(self) -> str:
+        return mermaid(self)
+
+    def to_dot(self) -> str:
+        return dot(self)
+
+    def to_svg(self) -> str:
+        return svg(self)
+
+    def _repr_svg_(self) -> str:
+        return svg(self)
 
     def warmup(self, feed: Mapping[str, Any]) -> None:
         """Run once and forget what comes out: models and caches are ready afterwards."""

@@ -1,0 +1,101 @@
+"""`clew.map` and `clew.submit`: one operator over many values, and calls that do not wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from typing import TYPE_CHECKING, Any
+
+from clew.errors import TargetError
+
+from .operators import Operator, is_operator
+from .session import current
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("clew_pool", default=None)
+
+
+class MapOperator(Operator):
+    """An operator called for each of the values: one step of a graph, however many there are."""
+
+    def __init__(self, inner: Callable[..., Any]) -> None:
+        self.inner = inner
+        super().__init__(self.each, name=f"map({_name(inner)})")
+
+    def each(self, *columns: Iterable[Any]) -> list[Any]:
+        pool, call = _pool.get(), _unrecorded(self.inner)
+        rows = list(zip(*columns, strict=True))
+        if pool is None or len(rows) < 2:
+            return [call(*row) for row in rows]
+        return list(pool.map(lambda row: call(*row), rows))
+
+
+def _name(inner: Any) -> str:
+    return inner.name if isinstance(inner, Operator) else str(getattr(inner, "__qualname__", type(inner).__name__))
+
+
+def _unrecorded(inner: Any) -> Callable[..., Any]:
+    return inner.call if isinstance(inner, Operator) else inner
+
+
+_maps: dict[int, tuple[Any, MapOperator]] = {}
+
+
+def map(op: Callable[..., Any], *columns: Any) -> Any:
+    """`[op(x) for x in xs]`; in a recorded pipeline one step, whatever the length."""
+    if not callable(op):
+        what = f"clew.map takes an operator, not a {type(op).__name__}."
+        raise TargetError("not-an-operator", what, "clew.map(op, xs)")
+    session = current()
+    if session is not None and not is_operator(op):
+        what = f"clew.map in a recorded pipeline takes an operator, and {_name(op)} is none."
+        raise TargetError("not-an-operator", what, "Put @clew.op on it.")
+    known = _maps.get(id(op))
+    if known is None or known[0] is not op:
+        known = _maps[id(op)] = (op, MapOperator(op))
+    return known[1](*columns)
+
+
+class Pending:
+    """What `clew.submit` gives: `.get()` waits for the result."""
+
+    def __init__(self, result: Any = None, future: Future[Any] | None = None) -> None:
+        self._result = result
+        self._future = future
+
+    def get(self) -> Any:
+        return self._result if self._future is None else self._future.result()
+
+
+def submit(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Pending:
+    """Call an operator without waiting; in a recorded pipeline a step that others need not wait for."""
+    if not callable(op):
+        what = f"clew.submit takes an operator, not a {type(op).__name__}."
+        raise TargetError("not-an-operator", what, "clew.submit(op, x).get()")
+    pool = _pool.get()
+    if current() is not None or pool is None:
+        return Pending(op(*args, **kwargs))
+    context = copy_context()
+    return Pending(future=pool.submit(context.run, op, *args, **kwargs))
+
+
+for _function in (map, submit):  # called in a recorded pipeline, they see to it themselves
+    vars(_function)["__clew_op__"] = True
+
+
+@contextmanager
+def pooled(workers: int | None) -> Iterator[None]:
+    """`clew.map` and `clew.submit` in here use so many threads."""
+    if not workers or workers < 2:
+        yield
+        return
+    with ThreadPoolExecutor(workers, thread_name_prefix="clew-pool") as pool:
+        token = _pool.set(pool)
+        try:
+            yield
+        finally:
+            _pool.reset(token)

@@ -1,0 +1,135 @@
+"""`graph.profile`: how long each step takes; and `graph.run(..., record=True)`: what each step was given and gave."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter_ns, time_ns
+from typing import TYPE_CHECKING, Any
+
+from clew import recording
+from clew.recorder.endings import describe
+from clew.recorder.live import LiveCall, place_of
+from clew.recorder.plan import Plan, Watched
+from clew.values import AUTO, SCALARS, capture
+
+from .nodes import Step
+from .picture import label
+from .running import walk
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """One step, timed."""
+
+    name: str
+    where: str
+    start: float  # seconds after the run began
+    seconds: float
+
+
+class Profile:
+    """How long each step took: a table and a timeline."""
+
+    def __init__(self, steps: list[StepTime], total: float) -> None:
+        self.steps = steps
+        self.total = total
+
+    def __str__(self) -> str:
+        width = max((len(step.name) for step in self.steps), default=4)
+        lines = [f"{'step':<{width}}  {'time':>9}  {'share':>5}  {'':<40}  where"]
+        for step in self.steps:
+            share = step.seconds / self.total if self.total else 0
+            bar = self._bar(step)
+            lines.append(f"{step.name:<{width}}  {step.seconds * 1e6:>6.1f} µs  {share:>5.0%}  {bar}  {step.where}")
+        return "\n".join([*lines, f"{'total':<{width}}  {self.total * 1e6:>6.1f} µs"])
+
+    def _bar(self, step: StepTime, width: int = 40) -> str:
+        if not self.total:
+            return " " * width
+        first = min(int(step.start / self.total * width), width - 1)
+        count = max(1, min(round(step.seconds / self.total * width), width - first))
+        return " " * first + "█" * count + " " * (width - first - count)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def profiled(graph: Graph, given: list[Any]) -> Profile:
+    found: list[StepTime] = []
+    began = perf_counter_ns()
+
+    def around(step: Step, do: Callable[[], Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+        start = perf_counter_ns()
+        result = do()
+        end = perf_counter_ns()
+        found.append(StepTime(label(step), str(step.where), (start - began) / 1e9, (end - start) / 1e9))
+        return result
+
+    walk(graph._inputs, graph._block, given, around)
+    return Profile(found, (perf_counter_ns() - began) / 1e9)
+
+
+# ---- stored ----------------------------------------------------------------------------------------------------------
+
+_plans: dict[tuple[Any, ...], Plan] = {}
+
+
+def stored(graph: Graph, given: list[Any]) -> Any:
+    """Run, and write every step into the current run as a call like any other."""
+    root = _begun(graph.name, "clew.graph", "", 0, dict(zip(graph.input_names, given, strict=True)))
+    place = place_of(threading.get_ident())
+    before, place.call = place.call, root
+    try:
+        result = walk(graph._inputs, graph._block, given, _around)
+    except BaseException as error:
+        _ended(root, None, error)
+        raise
+    finally:
+        place.call = before
+    _ended(root, result)
+    return result
+
+
+def _around(step: Step, do: Callable[[], Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    named = {f"arg{number}": value for number, value in enumerate(args)} | kwargs
+    call = _begun(label(step), step.kind, step.where.file, step.where.line, named)
+    try:
+        result = do()
+    except BaseException as error:
+        _ended(call, None, error)
+        raise
+    _ended(call, result)
+    return result
+
+
+def _begun(name: str, module: str, file: str, line: int, named: dict[str, Any]) -> LiveCall:
+    key = (name, module, file, line, tuple(named))
+    plan = _plans.get(key)
+    if plan is None:
+        watched = (*(Watched(one, "input") for one in named), Watched("result", "output"))
+        plan = _plans[key] = Plan(name, module, file, line, watched, [line], [False], dedupe=False)
+        plan.always = False
+    call = LiveCall(plan, recording.recorder(), None)
+    for index, value in enumerate(named.values()):
+        call.log += (_taken(value), plan.site(0, index))
+    call.recorder.begin(call)
+    call.started = call.drained_at = time_ns()
+    return call
+
+
+def _ended(call: LiveCall, result: Any, error: BaseException | None = None) -> None:
+    call.ended = time_ns()
+    if error is not None:
+        call.error = describe(error)
+    else:
+        call.log += (_taken(result), call.plan.site(0, len(call.plan.names) - 1))
+    call.recorder.end(call)
+
+
+def _taken(value: Any) -> Any:
+    return value if type(value) in SCALARS else capture(value, AUTO).value
