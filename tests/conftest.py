@@ -23,6 +23,8 @@ LIBRARIES = {
     "matplotlib": "matplotlib",
     "zarr": "zarr",
     "safetensors": "safetensors",
+    "pillow": "PIL",
+    "sklearn": "sklearn",
 }
 
 #: On the primary Python every test runs, and a missing library fails the tests that need it.

@@ -62,7 +62,7 @@ def iso(ns: int) -> str:
 def packages() -> dict[str, str]:
     """Versions of the top-level modules that are loaded, as they say themselves."""
     found = {}
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():
         if "." in name or name.startswith("_") or name in sys.stdlib_module_names:
             continue
         version = getattr(module, "__dict__", {}).get("__version__")

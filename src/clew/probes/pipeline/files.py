@@ -7,6 +7,7 @@ import sys
 import threading
 from typing import Any
 
+from clew.probes.libraries import is_library
 from clew.recorder.live import place_of
 
 from .staged import StagedCall, looking
@@ -48,6 +49,8 @@ def _opened(path: Any, mode: Any, flags: Any) -> None:
     if tracing is None or not isinstance(call, StagedCall) or call.recorder is not tracing.recorder:
         return
     full = os.path.abspath(path)
+    if is_library(full):  # a package that is loaded meanwhile
+        return
     if full.startswith(str(tracing.recorder.folder) + os.sep):
         return
     found = call.meta.setdefault("files", [])
