@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from clew.history.trace import Item, Lineage, Stage, StageCall, Step, Trace
     from clew.records import Passage, TraceFacts
 
-LINES = 400  # a longer trace is folded
+LINES = 160  # a longer trace is folded
 UNFOLDED = 3  # calls of each function that stay
 IDS = 12  # named of one call
 FILES = 5

@@ -157,13 +157,19 @@ def _under(value: Any, depth: int) -> list[Row]:
 # ---- arrays, tensors, images
 
 
+def _rough(value: float) -> str:
+    """A bound of a range: four digits are enough."""
+    exact = number(value)
+    return exact if len(exact) <= 6 else f"{value:.4g}"
+
+
 def _array_pieces(value: Any, facts: ArrayFacts) -> Iterator[tuple[str, str]]:
     yield f"{type(value).__name__} {facts.dtype} {facts.shape}", PLAIN
     few = facts.item or _few(value, facts)
     if few:
         yield f"  {few}", PLAIN
     elif facts.low is not None and facts.high is not None:
-        yield f"  {number(facts.low)}…{number(facts.high)}", PLAIN
+        yield f"  {_rough(facts.low)}…{_rough(facts.high)}", PLAIN
     if facts.counts:
         yield f" {facts.counts}", ERROR
     found = content_hash(value, facts)
