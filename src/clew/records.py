@@ -190,6 +190,7 @@ class Passage:
     source: str = ""  # what the ids count in: the name of a dataset, of a loader, of the first stage
     batch: int | None = None  # the number of the batch they came in, counted over the whole trace
     by_row: bool = False  # it was given or gave a batch: row i is that of ids[i]
+    given: tuple[Any, ...] = ()  # the order of what it was given, if that is another than the order of what it gave
     lost: str = ""  # why it is not known which items these are
     files: tuple[str, ...] = ()  # opened while it ran
     where: str = ""  # "worker 1", or the name of a thread other than the one that traces
@@ -213,6 +214,7 @@ def passage_from(noted: dict[str, Any], **known: Any) -> Passage:
         source=noted.get("source", ""),
         batch=noted.get("batch"),
         by_row=bool(noted.get("by_row")),
+        given=tuple(noted.get("given", ())),
         lost=noted.get("lost", ""),
         files=tuple(noted.get("files", ())),
         where=noted.get("where", ""),

@@ -105,7 +105,8 @@ def _names(passages: list[Passage]) -> dict[tuple[str, str], Any]:
 
 
 def _renamed(passage: Passage, names: dict[tuple[str, str], Any]) -> Passage:
-    return replace(passage, ids=tuple(names.get((passage.source, repr(id)), id) for id in passage.ids))
+    ids, given = ([names.get((passage.source, repr(id)), id) for id in found] for found in (passage.ids, passage.given))
+    return replace(passage, ids=tuple(ids), given=tuple(given))
 
 
 def _orders(passages: list[Passage]) -> dict[tuple[str, int], tuple[Any, ...]]:
@@ -118,7 +119,7 @@ def _orders(passages: list[Passage]) -> dict[tuple[str, int], tuple[Any, ...]]:
 
 
 def _reordered(passage: Passage, orders: dict[tuple[str, int], tuple[Any, ...]]) -> Passage:
-    if passage.batch is None or not passage.by_row or passage.stage == "sampler":
+    if passage.batch is None or not passage.by_row or passage.stage in ("sampler", "dataset"):
         return passage
     order = orders.get((passage.source, passage.batch))
     if order is None or order == passage.ids or sorted(map(repr, order)) != sorted(map(repr, passage.ids)):

@@ -236,7 +236,8 @@ class _Way(_Shown):
         if not passage.by_row or self.id not in passage.ids:
             return Step(call, None, dict(passage.inputs), dict(passage.outputs))
         row, count = passage.ids.index(self.id), len(passage.ids)
-        inputs = {name: row_of(value, row, count) for name, value in passage.inputs.items()}
+        given = passage.given or passage.ids
+        inputs = {name: row_of(value, given.index(self.id), len(given)) for name, value in passage.inputs.items()}
         outputs = {name: row_of(value, row, count) for name, value in passage.outputs.items()}
         return Step(call, row, inputs, outputs)
 
@@ -276,7 +277,9 @@ class Item(_Way):
     @property
     def row(self) -> int | None:
         """Its row there."""
-        return next((step.row for step in self.steps if step.row is not None), None)
+        steps = [step for step in self.steps if step.row is not None]
+        rows = [step.row for step in steps if step.call._passage.stage not in _BEFORE_ROWS]
+        return next(iter([*rows, *(step.row for step in steps)]), None)
 
     @property
     def loss(self) -> Any:
@@ -451,8 +454,9 @@ class Trace(_Shown):
         """From a row of a batch back to the sample and its file."""
         batches: dict[int, Passage] = {}
         for passage in self._now().passages:
-            if passage.batch is not None and passage.by_row:
-                batches.setdefault(passage.batch, passage)
+            # Before collate the rows are in the order of the samples, which need not be that of the batch.
+            if passage.batch is not None and passage.by_row and _may_say(passage, batches.get(passage.batch)):
+                batches[passage.batch] = passage
         if batch not in batches:
             raise unknown(f"the trace has no batch {batch}", batch, [str(number) for number in sorted(batches)])
         passage = batches[batch]
@@ -466,6 +470,13 @@ class Trace(_Shown):
         from clew.history.check import check
 
         return check(self)
+
+
+_BEFORE_ROWS = ("sampler", "dataset")  # stages whose rows are in the order in which they were drawn
+
+
+def _may_say(passage: Passage, before: Passage | None) -> bool:
+    return before is None or (before.stage in _BEFORE_ROWS and passage.stage not in _BEFORE_ROWS)
 
 
 def _key(id: Any) -> Any:

@@ -13,19 +13,24 @@ from .staged import StagedCall
 if TYPE_CHECKING:
     from clew.recorder.recorder import Recorder
 
+    from .flow import Who
+
 
 class Carried:
-    """A batch, and the passages of its making."""
+    """A batch (or the error that came instead of one), whose it is, and the passages of its making."""
 
-    def __init__(self, data: Any, calls: list[dict[str, Any]]) -> None:
+    def __init__(self, data: Any, who: Who, calls: list[dict[str, Any]]) -> None:
         self.data = data
+        self.who = who
         self.calls = calls
 
     def pin_memory(self, device: Any = None) -> Carried:
         """What a loader's thread that pins batches looks for."""
+        from torch._utils import ExceptionWrapper
         from torch.utils.data._utils.pin_memory import pin_memory
 
-        self.data = pin_memory(self.data, device)  # type: ignore[no-untyped-call]
+        if not isinstance(self.data, ExceptionWrapper):
+            self.data = pin_memory(self.data, device)  # type: ignore[no-untyped-call]
         return self
 
 

@@ -8,7 +8,7 @@ nothing of this is true brings a new item.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -170,9 +170,9 @@ class Flow:
             return
         self._known[id(value)] = (value, who)
 
-    def keep_batches(self, numbers: set[int | None]) -> None:
-        """Let go of what carries other batches: for traces that never end."""
-        gone = [key for key, (_, who) in self._known.items() if who is None or who.batch not in numbers]
+    def keep(self, wanted: Callable[[Who], bool]) -> None:
+        """Let go of what carries others: for traces that never end."""
+        gone = [key for key, (_, who) in self._known.items() if who is None or not wanted(who)]
         for key in gone:
             del self._known[key]
 
@@ -265,3 +265,16 @@ def shape_of(value: Any) -> tuple[int, ...] | None:
             if isinstance(cls, type) and isinstance(value, cls):
                 return tuple(value.shape)  # type: ignore[attr-defined]
     return None
+
+
+def id_of(index: Any) -> Any:
+    """An index as the name of an item: of a tensor or a number of numpy's the number, of a list its text."""
+    if type(index) in (int, str, bool, float, bytes, type(None)):
+        return index
+    if shape_of(index) == () or type(index).__module__ == "numpy":
+        return index.item() if getattr(index, "ndim", 1) == 0 else str(index)
+    if type(index) is tuple:
+        return tuple(map(id_of, index))
+    if type(index) in (list, dict, set) or shape_of(index) is not None:
+        return str(index)
+    return index

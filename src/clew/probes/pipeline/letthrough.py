@@ -17,7 +17,7 @@ from . import files, stages, threads
 from .plugins import Installed
 from .spots import Spot, fixed
 from .staged import StagedCall
-from .tracing import TraceOver, Tracing
+from .tracing import RanDry, TraceOver, Tracing
 
 if TYPE_CHECKING:
     from clew.history.trace import Trace
@@ -164,14 +164,14 @@ def _is_over(error: BaseException | None, tracing: Tracing) -> bool:
     """Whether an exception is our own end of the block, also as the cause of one a framework has made of it."""
     seen = 0
     while error is not None and seen < 10:
-        if isinstance(error, TraceOver) and error.tracing is tracing:
+        if isinstance(error, (TraceOver, RanDry)) and error.tracing is tracing:
             return True
         error, seen = error.__cause__, seen + 1
     return False
 
 
 def _say_what_was_missing(tracing: Tracing) -> None:
-    if not tracing.facts.stages:
+    if not tracing.facts.stages and not tracing.facts.notes:
         tracing.note("no stage was reached: put @clew.stage on the functions the items pass")
     for source in tracing.sources.values():
         if tracing.wanted is not None and 0 < source.made < tracing.wanted and tracing.facts.error is None:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections import Counter, UserDict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .flow import shape_of
+from .flow import _attributes, shape_of
 
 _DEEP = 4
 _ROWS = 4096
+_PARTS = 64  # looked at in one batch, and in one sample
+_LOOKED_AT = 4096  # numbers of one row that are compared: enough to tell rows apart
+_TEXT = (str, bytes)
+
+Path = tuple[Any, ...]
+Possible = list[set[int]]  # for each row the numbers of the samples it may be
+_ALIKE = "rows of the batch are alike and not in the order of the samples; which is which is not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,79 +29,180 @@ class Match:
     lost: str = ""
 
 
-def matched(samples: list[Any], batch: Any) -> Match:
-    """How the rows of a batch came from the samples."""
-    rows = _row_count(batch)
-    if rows is None or len(samples) > _ROWS:
+def matched(samples: list[Any], batch: Any, ids: Sequence[Any] | None = None) -> Match:
+    """How the rows of a batch came from the samples. Samples of the same id are the same."""
+    if len(samples) > _ROWS:
         return Match()
-    best: Match | None = None
-    for path, column in _columns(batch, rows):
-        values = [_at(sample, path) for sample in samples]
-        order = _order(values, column, rows)
-        if order is not None:
-            best = Match(order)
-            break
-    if best is not None:
-        return Match() if best.order == tuple(range(len(samples))) else best
-    if rows != len(samples):
+    names = [repr(id) for id in (range(len(samples)) if ids is None else ids)]
+    columns = list(_columns(batch))[:_PARTS]
+    lengths = Counter(shape[0] for _, column in columns if (shape := shape_of(column)))
+    for rows in dict.fromkeys([len(samples), *(length for length, _ in lengths.most_common(2))]):
+        possible = _possible(samples, [(path, column) for path, column in columns if len(column) == rows], names)
+        if possible is not None:
+            order = _decided(possible, names)
+            if order is None:
+                return Match(lost=_ALIKE)
+            return Match() if order == tuple(range(len(samples))) else Match(order)
+    if lengths and len(samples) not in lengths:
+        rows = lengths.most_common(1)[0][0]
         return Match(lost=f"{len(samples)} samples went in and {rows} rows came out; which they are is not known")
     return Match()
 
 
-def _row_count(batch: Any) -> int | None:
-    return next((len(column) for _, column in _columns(batch, None)), None)
+def _decided(possible: Possible, names: list[str]) -> tuple[int, ...] | None:
+    """One sample for each row; None if there are several ways."""
+    if len(possible) == len(names) and all(row in numbers for row, numbers in enumerate(possible)):
+        return tuple(range(len(names)))
+    order: dict[int, int] = {}
+    waiting = {row: set(numbers) for row, numbers in enumerate(possible)}
+    while waiting:  # a sample that can only be one row is no other
+        sure = [row for row, numbers in waiting.items() if len({names[number] for number in numbers}) == 1]
+        taken: set[int] = set()
+        for row in sure:
+            free = waiting.pop(row) - taken
+            if not free:
+                return None
+            order[row] = min(free)
+            taken.add(order[row])
+        if not sure:
+            return None
+        waiting = {row: numbers - taken for row, numbers in waiting.items()}
+    return tuple(order[row] for row in range(len(possible)))
 
 
-def _columns(batch: Any, rows: int | None, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Arrays of so many rows in a batch, with the way to them."""
+def _possible(samples: list[Any], columns: list[tuple[Path, Any]], names: list[str]) -> Possible | None:
+    """What the columns say together; None if none of them can be compared with anything in the samples."""
+    found: Possible | None = None
+    ways = list(_ways(next((sample for sample in samples if sample is not None), None)))[:_PARTS]
+    for path, column in columns:
+        said = _by_column(samples, path, column, ways, names)
+        if said is None:
+            continue
+        both = [have & new for have, new in zip(found, said, strict=True)] if found is not None else said
+        found = both if all(both) else found
+    return found
+
+
+def _by_column(samples: list[Any], path: Path, column: Any, ways: list[Path], names: list[str]) -> Possible | None:
+    """For each row of a column the samples with the same content; None unless there is one for every row."""
+    own = _compared([_at(sample, path) for sample in samples], column)
+    if own is not None or shape_of(column) is None or len(shape_of(column) or ()) < 2:
+        return own
+    for way in ways:  # (image, label) has become {"x": images, "y": labels}
+        said = _compared([_at(sample, way) for sample in samples], column) if way != path else None
+        if said is not None and all(len({names[number] for number in numbers}) == 1 for numbers in said):
+            return said
+    return None
+
+
+def _compared(values: list[Any], column: Any) -> Possible | None:
+    if shape_of(column) is None:
+        return _listed(values, column)
+    table = _array(column)
+    arrays = {number: array for number, value in enumerate(values) if (array := _array(value)) is not None}
+    if table is None or not arrays:
+        return None
+    by_shape: dict[tuple[int, ...], dict[bytes, set[int]]] = {}
+    for number, array in arrays.items():
+        if _may_be(array, table):
+            key = _content(array.astype(table.dtype, copy=False))
+            by_shape.setdefault(array.shape, {}).setdefault(key, set()).add(number)
+    found = _rows_of(table, by_shape, behind=True)
+    return found if found is not None else _rows_of(table, by_shape, behind=False)
+
+
+def _rows_of(table: Any, by_shape: dict[tuple[int, ...], dict[bytes, set[int]]], *, behind: bool) -> Possible | None:
+    """The samples each row may be, with padding behind or before them."""
+    found: Possible = []
+    for row in table:
+        numbers: set[int] = set()
+        for shape, contents in by_shape.items():
+            places = zip(shape, row.shape, strict=True)
+            cut = tuple(slice(0, need) if behind else slice(have - need, have) for need, have in places)
+            numbers |= contents.get(_content(row[cut]), set())
+        if not numbers:
+            return None
+        found.append(numbers)
+    return found if len(set().union(*found)) >= len(found) else None  # a sample is one row at most
+
+
+def _may_be(array: Any, table: Any) -> bool:
+    """Whether a value may be a row of the table: it fits, and being put there has not made another number of it."""
+    kinds = array.dtype.kind + table.dtype.kind
+    if array.ndim != table.ndim - 1 or kinds in ("fi", "fu", "fb", "ib", "ub", "cf", "ci"):
+        return False
+    return all(need <= have for need, have in zip(array.shape, table.shape[1:], strict=True)) and array.size > 0
+
+
+def _content(array: Any) -> bytes:
+    flat = array.reshape(-1)
+    if flat.size > _LOOKED_AT:
+        flat = flat[:: -(-flat.size // _LOOKED_AT)]
+    content: bytes = flat.tobytes()
+    return content
+
+
+def _listed(values: list[Any], column: Any) -> Possible | None:
+    """A list of the very parts of the samples, or of equal texts."""
+    known: dict[Any, set[int]] = {}
+    for number, value in enumerate(values):
+        known.setdefault(_mark(value), set()).add(number)
+    found = [known.get(_mark(value), set()) for value in column]
+    return found if all(found) else None
+
+
+def _mark(value: Any) -> Any:
+    return ("text", value) if type(value) in (*_TEXT, int, float, bool) else ("object", id(value))
+
+
+def _columns(batch: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Arrays and lists in a batch that may have a row for each sample, with the way to them."""
     shape = shape_of(batch)
     if shape is not None:
-        if shape and (rows is None or shape[0] == rows):
+        if shape:
             yield path, batch
         return
-    if len(path) >= _DEEP:
-        return
-    if type(batch) is dict:
-        for key, value in batch.items():
-            yield from _columns(value, rows, (*path, key))
-    elif isinstance(batch, (list, tuple)) and len(batch) < _ROWS:
-        for number, value in enumerate(batch):
-            yield from _columns(value, rows, (*path, number))
+    if type(batch) in (list, tuple) and 0 < len(batch) < _ROWS:
+        yield path, batch
+    if len(path) < _DEEP:
+        for key, value in _members(batch):
+            yield from _columns(value, (*path, key))
 
 
-def _at(sample: Any, path: tuple[Any, ...]) -> Any:
+def _ways(sample: Any, path: Path = ()) -> Iterator[Path]:
+    """The ways to the arrays in a sample."""
+    if shape_of(sample) is not None:
+        yield path
+    elif len(path) < _DEEP:
+        for key, value in _members(sample):
+            yield from _ways(value, (*path, key))
+
+
+def _members(value: Any) -> list[tuple[Any, Any]]:
+    """What lies in a container or a plain object, by key, place or name."""
+    if isinstance(value, UserDict):
+        value = value.data
+    if isinstance(value, dict):
+        return list(dict.items(value))[:_PARTS]
+    if isinstance(value, (list, tuple)):
+        return list(enumerate(value[:_PARTS]))
+    return list((_attributes(value) or {}).items())[:_PARTS]
+
+
+def _at(sample: Any, path: Path) -> Any:
     """The part of a sample that stands where the column stands in the batch; None if there is none."""
     for key in path:
-        inside = key in sample if type(sample) is dict else isinstance(sample, (list, tuple)) and _is_place(key, sample)
-        if not inside:
+        if isinstance(sample, UserDict):
+            sample = sample.data
+        if isinstance(sample, dict):
+            sample = dict.get(sample, key)
+        elif isinstance(sample, (list, tuple)):
+            sample = sample[key] if type(key) is int and key < len(sample) else None
+        else:
+            sample = (_attributes(sample) or {}).get(key)
+        if sample is None:
             return None
-        sample = sample[key]
     return sample
-
-
-def _is_place(key: Any, items: Any) -> bool:
-    return type(key) is int and key < len(items)
-
-
-def _order(values: list[Any], column: Any, rows: int) -> tuple[int, ...] | None:
-    """For each row the one sample it is equal to; None if that is not clear."""
-    arrays = [_array(value) for value in values]
-    table = _array(column)
-    if table is None or not any(array is not None for array in arrays):
-        return None
-    in_place = len(values) == rows and all(
-        array is not None and _begins(table[row], array) for row, array in enumerate(arrays)
-    )
-    if in_place:
-        return tuple(range(rows))
-    order: list[int] = []
-    for row in range(rows):
-        found = [number for number, array in enumerate(arrays) if array is not None and _begins(table[row], array)]
-        if len(found) != 1:
-            return None
-        order.append(found[0])
-    distinct = len(set(order)) == len(order)
-    return tuple(order) if distinct else None
 
 
 def _array(value: Any) -> Any:
@@ -104,21 +213,21 @@ def _array(value: Any) -> Any:
         if value.device.type != "cpu" or value.layout is not torch.strided:
             return None
         value = value.detach()
-        return (value.float() if value.dtype is torch.bfloat16 else value).numpy()
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        return value
-    return np.asarray(value) if type(value) in (int, float, bool) else None
+        return (value.float() if value.dtype is torch.bfloat16 else value).resolve_conj().resolve_neg().numpy()
+    if isinstance(value, np.ndarray):
+        return value if value.dtype.kind in "biufc" else None
+    if isinstance(value, np.generic) and value.dtype.kind in "biufc":
+        return np.asarray(value)
+    if type(value) is list and value and len(value) <= _ROWS and {type(part) for part in value} <= {int, float, bool}:
+        return _numbers(value)
+    return _numbers(value) if type(value) in (int, float, bool) else None
 
 
-def _begins(row: Any, sample: Any) -> bool:
-    """Whether a row is the sample, or the sample with padding behind it."""
+def _numbers(value: Any) -> Any:
     import numpy as np
 
-    if row.ndim != sample.ndim:
-        return False
-    if row.shape == sample.shape:
-        return bool(np.array_equal(row, sample, equal_nan=row.dtype.kind in "fc"))
-    if any(have < need for have, need in zip(row.shape, sample.shape, strict=True)) or not sample.size:
-        return False
-    part = row[tuple(slice(0, size) for size in sample.shape)]
-    return bool(np.array_equal(part, sample, equal_nan=part.dtype.kind in "fc"))
+    try:
+        array = np.asarray(value)
+    except (OverflowError, ValueError):
+        return None
+    return array if array.dtype.kind in "biuf" else None

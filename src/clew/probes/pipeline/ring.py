@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from .flow import Who
 from .staged import StagedCall
 
 BATCHES = 2  # loops of some frameworks take a batch ahead: the one that fails may be the one before the last
@@ -25,10 +26,9 @@ class Ring:
                 del self._calls[next(iter(self._calls))]
         calls.append(call)
 
-    @property
-    def batches(self) -> set[int]:
-        """The numbers of the batches it holds."""
-        return {key[1] for key in self._calls if key[0] == "batch"}
+    def holds(self, who: Who) -> bool:
+        """Whether these items, or the batch they are in, are in it."""
+        return _key(who.batch, who.source, who.ids) in self._calls
 
     @property
     def size(self) -> int:
@@ -49,7 +49,8 @@ class Ring:
 
 
 def key_of(call: StagedCall) -> tuple[str, Any]:
-    batch = call.meta.get("batch")
-    if batch is not None:
-        return "batch", batch
-    return "items", (call.meta.get("source"), repr(call.meta.get("ids")))
+    return _key(call.meta.get("batch"), call.meta.get("source", ""), tuple(call.meta.get("ids", ())))
+
+
+def _key(batch: int | None, source: str, ids: tuple[Any, ...]) -> tuple[str, Any]:
+    return ("batch", batch) if batch is not None else ("items", (source, repr(ids)))

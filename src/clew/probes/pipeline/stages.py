@@ -120,8 +120,13 @@ def unreached(reached: set[str]) -> bool:
 
 def is_stage(function: Any) -> bool:
     """Whether the user has made a stage of it: then a plug-in leaves it alone."""
+    return spot_at(function) is not None
+
+
+def spot_at(function: Any) -> Spot | None:
+    """The stage the user has made of a function."""
     function = getattr(function, "__func__", function)
-    return any(known.function is function for known in [*_registered, *_around])
+    return next((known.spot for known in [*_registered, *_around] if known.function is function), None)
 
 
 def to_take_along() -> list[tuple[Any, ...]]:

@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from time import time_ns
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from clew.recorder.endings import describe
 from clew.recorder.live import place_of
 from clew.records import TraceFacts
 
-from .flow import Flow, Who, has_rows, rows_in
+from .flow import Flow, Who, has_rows, id_of, rows_in
 from .ring import Ring
 from .staged import StagedCall, devices_of, taken
 
@@ -42,6 +42,14 @@ class TraceOver(BaseException):
 
     def __init__(self, tracing: Tracing) -> None:
         super().__init__("clew: the items that were asked for have passed every stage; the program ends here")
+        self.tracing = tracing
+
+
+class RanDry(StopIteration):
+    """A loader has no more items because no more were asked for: the end, if the program had counted on them."""
+
+    def __init__(self, tracing: Tracing) -> None:
+        super().__init__()
         self.tracing = tracing
 
 
@@ -80,14 +88,6 @@ class Source:
     passes: int = 1
 
 
-@dataclass(slots=True)
-class Steps:
-    """Which optimizers have stepped since new items came."""
-
-    items: int = -1
-    stepped: set[int] = field(default_factory=set)
-
-
 class Tracing:
     """One trace, in the process that asked for it or in one of its workers."""
 
@@ -121,10 +121,10 @@ class Tracing:
         self.outbox: list[StagedCall] | None = None  # that
         self.thread = threading.get_ident()
         self._unreached = unreached  # whether stages that the user has named are still to be reached
-        self.steps = Steps()
-        self.arrivals = 0  # how often new items came
+        self.steps: dict[Any, int] = {}  # how often each optimizer has stepped, by the items it did it for
         self.went_beyond = False  # others than the items that were asked for are about: only known objects count
         self.moved_on: set[str] = set()  # stages reached by items that had left the place they come from
+        self.afters: dict[Spot, Callable[[StagedCall, Who, Any], Who]] = {}  # who knows whose a stage's result is
         self._repeats: dict[tuple[Any, ...], int] = {}
         self._token: Any = None
 
@@ -195,7 +195,9 @@ class Tracing:
     def _from_dataset(self, spot: Spot, named: dict[str, Any]) -> Who | None:
         index, scope = next(iter(named.values()), None), self.flow.scope
         if scope is not None and scope.batched:
-            return self._of_batch(scope, index)
+            whole = type(index) is list and len(index) == len(scope.ids)  # a dataset that is asked for a whole batch
+            return scope if whole else self._of_batch(scope, id_of(index))
+        index = id_of(index)
         seen = self.sources.setdefault((spot, "seen"), Source(spot.function.rpartition(".")[0] or spot.function))
         ids = self._repeats
         mark = ("item", spot, repr(index))
@@ -224,7 +226,6 @@ class Tracing:
             return None
         first = source.made
         source.made += count
-        self.arrivals += 1
         ids = tuple(range(first, first + count))
         if count == 1:
             return Who(ids, source.name)
@@ -271,7 +272,7 @@ class Tracing:
         if self._inside(spot):
             return original(*args, **kwargs)
         given = self._named(spot, args, kwargs) if named is None else named
-        about = who if who is not None else self.who(spot, given)
+        about = who if who is not None else self._whose(spot, given)
         call = self.begin(spot, given, about, mode) if about is not None else None
         if call is None or about is None:
             return original(*args, **kwargs)
@@ -285,8 +286,25 @@ class Tracing:
             raise
         call.step_aside()
         call.ended = time_ns()
-        self.end(call, about if after is None else after(call, about, result), result)
+        self.end(call, self._afterwards(call, about, result, after or self.afters.get(spot)), result)
         return result
+
+    def _whose(self, spot: Spot, named: dict[str, Any]) -> Who | None:
+        """Whose call it is; that we could not tell is our own trouble, and not the program's."""
+        try:
+            return self.who(spot, named)
+        except Exception as error:
+            _trouble(f"whose a call of {spot.function} is could not be told", error)
+            return None
+
+    def _afterwards(
+        self, call: StagedCall, who: Who, result: Any, after: Callable[[StagedCall, Who, Any], Who] | None
+    ) -> Who:
+        try:
+            return who if after is None else after(call, who, result)
+        except Exception as error:
+            _trouble(f"whose the rows are that {call.spot.function} gave could not be told", error)
+            return replace(who, lost="clew failed to tell; its message says why")
 
     def _inside(self, spot: Spot) -> bool:
         """Whether it is called by something that is recorded in its place."""
@@ -321,7 +339,7 @@ class Tracing:
         self._note_who(call, who)
         devices = devices_of(named)
         call.meta.update({"devices": devices} if devices else {}, **({"mode": mode} if mode else {}))
-        if who.batched and who.ids and any(has_rows(value, len(who.ids)) for value in named.values()):
+        if who.batched and who.ids and not who.lost and any(has_rows(value, len(who.ids)) for value in named.values()):
             call.meta["by_row"] = True
         self.reached(spot)
         if self.ring is None and self.outbox is None and not late:
@@ -359,7 +377,7 @@ class Tracing:
             outputs = call.spot.outputs(result) if outputs is None else outputs
             if self.id is not None and who.single and self._brings(call):
                 self._call_by_name(call, result)
-            if who.batched and not call.meta.get("by_row"):
+            if who.batched and not who.lost and not call.meta.get("by_row"):
                 self._find_rows(call, who, outputs)
             call.finish(outputs)
             self.flow.carry(result, who)
@@ -464,6 +482,10 @@ class Tracing:
             raise
         self.end(call, who, result)
         return result
+
+
+def _trouble(what: str, error: Exception) -> None:
+    trouble.report(f"pipeline:{what}", what, "", error, internal=True)
 
 
 def _count(spot: Spot, named: dict[str, Any]) -> int:

@@ -51,11 +51,11 @@ class Ticket:
     again: list[tuple[Any, ...]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, traced: Tracing) -> Ticket:
+    def of(cls, traced: Tracing, *, spawned: bool) -> Ticket:
         folder = str(traced.stored or "")
         carries = traced.ring is not None or not folder
-        again = [one for one in stages.to_take_along() if _travels(one)]
-        id = traced.id
+        again = [one for one in stages.to_take_along() if _travels(one)] if spawned else []
+        id = traced.id if spawned else None  # a forked worker has it
         if id is not None and not _travels(id):
             id = None
             traced.note("id= cannot be sent to spawned workers, where items are their index: use a module's function")

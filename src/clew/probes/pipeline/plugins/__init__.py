@@ -6,6 +6,7 @@ add one: a file with `install(site)` and a line in `PLUGINS` (from another packa
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -88,10 +89,10 @@ class Installed:
 
     def __init__(self, auto: bool | Iterable[str]) -> None:
         global _site
-        libraries = list(PLUGINS) if auto is True else [] if auto is False else list(auto)
+        libraries = _known() if auto is True else [] if auto is False else list(auto)
         for name in libraries:
-            if name not in PLUGINS:
-                known = ", ".join(PLUGINS)
+            if name not in _known():
+                known = ", ".join(_known())
                 raise OptionError(
                     "bad-option", f"auto= names {name!r}, for which there is no plug-in.", f"There is {known}."
                 )
@@ -111,6 +112,29 @@ class Installed:
             if not _users and _site is not None:
                 site, _site = _site, None
                 site.remove()
+
+
+def _plugins(library: str) -> list[tuple[str, Any]]:
+    """The plug-ins for a library: our own, and those of other packages, by name and as something that loads them."""
+    own = [(name, functools.partial(import_module, f"{__name__}.{name}")) for name in PLUGINS.get(library, ())]
+    theirs = [(entry.value, entry.load) for entry in _foreign() if entry.name == library]
+    return [*own, *theirs]
+
+
+@functools.cache
+def _foreign() -> tuple[Any, ...]:
+    """Entry points `clew.pipelines`: named after a library, each a module with `install(site)`."""
+    from importlib.metadata import entry_points
+
+    try:
+        return tuple(entry_points(group="clew.pipelines"))
+    except Exception as error:  # damaged metadata of any installed package
+        trouble.report("plugin:entry-points", "the pipeline plug-ins of other packages cannot be listed", "", error)
+        return ()
+
+
+def _known() -> list[str]:
+    return list(dict.fromkeys([*PLUGINS, *(entry.name for entry in _foreign())]))
 
 
 def _wanted(library: str) -> None:
@@ -136,12 +160,11 @@ def _loaded(library: str) -> None:
 
 def _install(library: str) -> None:
     assert _site is not None
-    for name in PLUGINS[library]:
+    for name, load in _plugins(library):
         if name in _site._done:
             continue
         try:
-            plugin = import_module(f"{__name__}.{name}")
-            plugin.install(_site)
+            load().install(_site)
             _site._done.add(name)
         except Exception as error:
             what = f"the pipeline plug-in {name} did not fit this {library}; its stages are not seen"

@@ -75,7 +75,6 @@ def _first_of(tracing: Tracing, dataset: Any, count: int) -> Examples:
         name = f"{name.partition('#')[0]}#{number}"
         number += 1
     tracing.sources[id(dataset), name] = Source(name, made=count)
-    tracing.arrivals += 1
     return Examples(tuple(range(count)), name)
 
 

@@ -116,7 +116,6 @@ class Tables:
         self._origins.append(_Origin(rows, _sample(table, count)))
         if tracing.ring is None:
             tracing.sources[Tables, name] = Source(name, made=len(places))
-        tracing.arrivals += 1
         return rows
 
     def _named(self, name: str) -> str:

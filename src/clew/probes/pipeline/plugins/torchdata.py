@@ -25,6 +25,9 @@ _PIN = Spot("pin_memory", "pin_memory", names=fixed("batch"), result="pinned", k
 def install(site: Site) -> None:
     for cls in _all_subclasses(Dataset):
         instrument_dataset_class(site, cls)
+    for cls in _all_subclasses(DataLoader):
+        torchloader.instrument_loader_class(site, cls)
+    torchloader.instrument_those_ahead(site)
     site.replace(DataLoader, "__iter__", lambda original: torchloader.iterating(original, site, prepare))
     site.replace(DataLoader, "__len__", torchloader.length)
     site.replace(DataLoader, "_index_sampler", torchloader.index_sampler)

@@ -9,15 +9,16 @@ from time import time_ns
 from types import FunctionType
 from typing import Any
 
+from torch._utils import ExceptionWrapper
 from torch.utils.data import Subset
 from torch.utils.data._utils import fetch as fetching
 
 from clew.probes.pipeline.carried import Carried, packed
-from clew.probes.pipeline.flow import Who
+from clew.probes.pipeline.flow import Who, id_of
 from clew.probes.pipeline.matching import matched
 from clew.probes.pipeline.spots import Spot, fixed, named_spot
 from clew.probes.pipeline.staged import StagedCall
-from clew.probes.pipeline.stages import is_stage
+from clew.probes.pipeline.stages import spot_at
 from clew.probes.pipeline.tracing import Tracing, current
 from clew.probes.pipeline.worker import Drawn, DrawnOne
 
@@ -25,50 +26,72 @@ from clew.probes.pipeline.worker import Drawn, DrawnOne
 def fetching_of(original: Any) -> Any:
     def passing(fetcher: Any, index: Any) -> Any:
         tracing = current()
-        who = index.who if isinstance(index, (Drawn, DrawnOne)) else None
+        drawn = index if isinstance(index, (Drawn, DrawnOne)) else None
         plain = list(index) if isinstance(index, Drawn) else index.index if isinstance(index, DrawnOne) else index
-        if tracing is None or (isinstance(index, (Drawn, DrawnOne)) and index.trace != tracing.key):
+        if tracing is None or (drawn is not None and drawn.trace != tracing.key):
             return original(fetcher, plain)
-        if who is None:
-            who = _undrawn(tracing, fetcher, plain)
+        making = _Making(drawn.who if drawn is not None else _undrawn(tracing, fetcher, plain))
         tracing.outbox = [] if tracing.carries else None
         try:
-            data = _fetched(tracing, original, fetcher, plain, who)
+            data = _fetched(tracing, original, fetcher, plain, making)
+        except Exception as error:
+            if tracing.outbox is None or isinstance(error, StopIteration):
+                raise
+            where = "in DataLoader " + tracing.where.replace("worker", "worker process")
+            data = ExceptionWrapper(where=where)  # type: ignore[no-untyped-call]  # so that it does not come alone
         finally:
             tracing.flush()
-        return Carried(data, [packed(call) for call in tracing.outbox]) if tracing.outbox is not None else data
+        return _sent(tracing, data, making.who) if tracing.where else data
 
     return passing
 
 
+class _Making:
+    """A batch that is being made; whose its rows are is known when it is there."""
+
+    def __init__(self, who: Who) -> None:
+        self.who = who
+
+
+def _sent(tracing: Tracing, data: Any, who: Who) -> Carried:
+    """What a worker gives back. Of what it has given nothing comes in again: nothing of it need be known."""
+    outbox, tracing.outbox = tracing.outbox or [], None
+    tracing.flow.forget()
+    tracing._repeats.clear()
+    return Carried(data, who, [packed(call) for call in outbox])
+
+
 def _undrawn(tracing: Tracing, fetcher: Any, index: Any) -> Who:
     """The indices of a loader that was going before the trace began."""
-    batched = bool(fetcher.auto_collation)
-    ids = tuple(index) if batched else (index,)
+    batched = bool(fetcher.auto_collation) or type(index) is list
+    ids = tuple(map(id_of, index)) if batched else (id_of(index),)
     number = tracing.flow.next_batch() if batched else None
     return Who(ids, type(fetcher.dataset).__name__, number, batched=batched)
 
 
-def _fetched(tracing: Tracing, original: Any, fetcher: Any, index: Any, who: Who) -> Any:
-    collate, dataset = fetcher.collate_fn, fetcher.dataset
-    if not is_stage(collate):
-        fetcher.collate_fn = _collating(tracing, collate, who)
+def _fetched(tracing: Tracing, original: Any, fetcher: Any, index: Any, making: _Making) -> Any:
+    collate, dataset, who = fetcher.collate_fn, fetcher.dataset, making.who
+    fetcher.collate_fn = _collating(tracing, collate, making)
     if isinstance(fetcher, fetching._IterableDatasetFetcher):
         if not isinstance(fetcher.dataset_iter, _Counted):
             fetcher.dataset_iter = _Counted(fetcher.dataset_iter, dataset)
-        fetcher.dataset_iter.begin(tracing, who)
+        fetcher.dataset_iter.begin(tracing, making)
     else:
         fetcher.dataset = _seen(tracing, dataset)
     try:
         with tracing.flow.within(who):
-            return original(fetcher, index)
+            data = original(fetcher, index)
     finally:
         fetcher.collate_fn, fetcher.dataset = collate, dataset
+    known = tracing.flow.known([data])
+    if known is not None and known.batch == who.batch:
+        making.who = known
+    return data
 
 
 def _seen(tracing: Tracing, dataset: Any) -> Any:
     """The dataset itself if its class could be instrumented; else something that looks at what it gives."""
-    if type(dataset) is Subset:
+    if type(dataset) is Subset and not callable(getattr(dataset.dataset, "__getitems__", None)):
         return _OneByOne(dataset)  # as its __getitems__ does, but so that each item is known
     if getattr(type(dataset), "__getitems__", None) is not None:
         return dataset
@@ -110,72 +133,98 @@ class _Counted:
         if not isgeneratorfunction(iter_):  # else it is a stage by itself
             self._spot = named_spot("dataset", name, result="item", kind="dataset")
 
-    def begin(self, tracing: Tracing, who: Who) -> None:
+    def begin(self, tracing: Tracing, making: _Making) -> None:
         self._tracing = tracing
-        self._who = who
+        self._drawn = making.who
+        self._making = making
         self._next = 0
 
     def __iter__(self) -> _Counted:
         return self
 
     def __next__(self) -> Any:
-        who, number = self._who, self._next
-        self._next += 1
-        id = who.ids[number] if number < len(who.ids) else number
-        single = Who((id,), who.source, who.batch)
+        if not self._tracing.open:
+            return next(self._inner)
+        drawn, number = self._drawn, self._next
+        id = drawn.ids[number] if number < len(drawn.ids) else number
+        single = Who((id,), drawn.source, drawn.batch)
         with self._tracing.flow.within(single):
-            if self._spot is None:
-                return next(self._inner)
             begun = time_ns()
-            item = next(self._inner)
-            call = self._tracing.begin(self._spot, {}, single, late=True)
+            try:
+                item = next(self._inner)
+            except StopIteration:
+                self._making.who = replace(drawn, ids=drawn.ids[:number])  # it has ended in the middle of a batch
+                raise
+            except BaseException as error:
+                self._failed(single, error)
+                raise
+            self._next += 1
+            call = self._tracing.begin(self._spot, {}, single, late=True) if self._spot is not None else None
             if call is not None:
                 call.meta["took"] = time_ns() - begun
                 self._tracing.end(call, single, item)
             return item
 
+    def _failed(self, single: Who, error: BaseException) -> None:
+        call = self._tracing.begin(self._spot, {}, single, late=True) if self._spot is not None else None
+        if call is not None:
+            self._tracing.fail(call, error)
 
-def _collating(tracing: Tracing, collate: Callable[[Any], Any], who: Who) -> Callable[[Any], Any]:
-    code = getattr(collate, "__code__", None)
-    named = getattr(collate, "__qualname__", None) or type(collate).__qualname__
-    if code is None and callable(getattr(collate, "func", None)):  # functools.partial
-        named = getattr(collate.func, "__qualname__", named)  # type: ignore[attr-defined]
-    known = _collates.get(named)
-    if known is None:
-        known = _collates[named] = Spot(
-            "collate",
-            named.rpartition("<locals>.")[2],
-            module=getattr(collate, "__module__", "") or "",
-            file=code.co_filename if code is not None else "",
-            line=code.co_firstlineno if code is not None else 0,
-            names=fixed("samples" if who.batched else "sample"),
-            result="batch",
-            kind="collate",
-            ours=True,
-        )
+
+def _collating(tracing: Tracing, collate: Callable[[Any], Any], making: _Making) -> Callable[[Any], Any]:
+    users = spot_at(collate)
+    spot = users or _collate_spot(collate, making.who.batched)
 
     def collating(samples: Any) -> Any:
-        return tracing.run(known, collate, (samples,), {}, who=who, after=_in_order(samples))
+        if users is not None:  # it is looked at by itself; only the order of its rows is to be found
+            tracing.afters[users] = _in_order(samples, making)
+            return collate(samples)
+        return tracing.run(spot, collate, (samples,), {}, who=making.who, after=_in_order(samples, making))
 
     return collating
 
 
-_collates: dict[str, Spot] = {}
+def _collate_spot(collate: Any, batched: bool) -> Spot:
+    function = getattr(collate, "func", collate) if not hasattr(collate, "__code__") else collate  # of a partial
+    code = getattr(function, "__code__", None)
+    named = getattr(function, "__qualname__", None) or type(function).__qualname__
+    module = getattr(function, "__module__", "") or ""
+    spot = _collates.get((module, named, batched))
+    if spot is None:
+        spot = _collates[module, named, batched] = Spot(
+            "collate",
+            named.rpartition("<locals>.")[2],
+            module=module,
+            file=code.co_filename if code is not None else "",
+            line=code.co_firstlineno if code is not None else 0,
+            names=fixed("samples" if batched else "sample"),
+            result="batch",
+            kind="collate",
+            ours=True,
+        )
+    return spot
 
 
-def _in_order(samples: Any) -> Callable[[StagedCall, Who, Any], Who]:
+_collates: dict[tuple[str, str, bool], Spot] = {}
+
+
+def _in_order(samples: Any, making: _Making) -> Callable[[StagedCall, Who, Any], Who]:
     """The rows of a batch need not be in the order of its samples: collate functions sort, and leave out."""
+    given = list(samples) if type(samples) is list else None  # a collate function may sort them where they are
 
     def after(call: StagedCall, who: Who, batch: Any) -> Who:
-        if not who.batched or type(samples) is not list:
+        if not who.batched or given is None or len(given) != len(who.ids):
             return who
-        found = matched(samples, batch)
+        found = matched(given, batch, who.ids)
         if found.lost:
             call.meta["lost"] = found.lost
-            return replace(who, lost=found.lost)
-        if found.order is not None:
+            call.meta.pop("by_row", None)
+            who = replace(who, lost=found.lost)
+        elif found.order is not None:
+            call.meta["given"] = list(who.ids)  # the order of the samples, which is not that of the rows
             who = replace(who, ids=tuple(who.ids[number] for number in found.order))
             call.meta["ids"] = list(who.ids)
+        making.who = who
         return who
 
     return after

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from inspect import isgeneratorfunction
+from itertools import count
 from time import time_ns
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from torch.utils.data import DataLoader, IterableDataset
+import torch
+from torch._utils import ExceptionWrapper
+from torch.utils.data import BatchSampler, DataLoader, IterableDataset
 
 from clew import trouble
 from clew.probes.pipeline.carried import Carried, unpacked
-from clew.probes.pipeline.flow import Who, rows_in
+from clew.probes.pipeline.flow import Who, id_of, rows_in
+from clew.probes.pipeline.ring import Ring
 from clew.probes.pipeline.spots import Spot, fixed, named_spot
-from clew.probes.pipeline.tracing import PASSES, Source, Tracing, current
+from clew.probes.pipeline.staged import StagedCall
+from clew.probes.pipeline.stages import Passer
+from clew.probes.pipeline.tracing import PASSES, RanDry, Source, TraceOver, Tracing, current
 from clew.probes.pipeline.worker import Drawn, DrawnOne, Ticket, WorkerStart
 
 if TYPE_CHECKING:
@@ -27,7 +36,7 @@ _LOADER = Spot("loader", "DataLoader.__next__", names=fixed(), result="batch", k
 
 _feeding: ContextVar[Feed | None] = ContextVar("clew_feed", default=None)  # while a loader's iterator is being made
 _feeds: weakref.WeakKeyDictionary[Any, Feed] = weakref.WeakKeyDictionary()  # by iterator
-_loaders: weakref.WeakKeyDictionary[Any, dict[str, Feed]] = weakref.WeakKeyDictionary()  # by loader and trace
+_PEEKS = 4  # passes over a loader of which none went to its end: looks at its first batch
 
 
 @dataclass(eq=False)
@@ -37,52 +46,110 @@ class Feed:
     tracing: Tracing
     source: str
     batched: bool
-    in_order: bool = True
     wanted: int | None = None
     drawn: int = 0
+    arrived: int = 0
     underway: deque[Who] = field(default_factory=deque)
-    over: bool = False
+    held: dict[Who, list[StagedCall]] = field(default_factory=dict)  # drawn for a ring, in which only what has come is
+    came: Carried | None = None  # what a worker has sent, if it was sent by one
+    over: bool = False  # nothing more came when it was asked
+    adopted: bool = False  # it was going before the trace began
 
     def draw(self, sampler: Any, indexed: bool) -> Iterator[Any]:
         """The indices of the sampler, no more than were asked for, each batch with its number."""
-        groups = self._groups(iter(sampler))
-        for indices in groups:
-            number = self.tracing.flow.next_batch() if self.batched else None
+        for index in self._groups(iter(sampler)):
+            if not self.tracing.open:
+                yield index
+                continue
+            batched = (
+                self.batched or type(index) is list
+            )  # a sampler may give whole batches to a loader that makes none
+            indices = index if batched else [index]
             first, self.drawn = self.drawn, self.drawn + len(indices)
-            ids = tuple(indices) if indexed else tuple(range(first, self.drawn))
-            who = Who(ids, self.source, number, batched=self.batched)
-            self._record(sampler, indices, who)
+            ids = tuple(map(id_of, indices)) if indexed else tuple(range(first, self.drawn))
+            who = Who(ids, self.source, self.tracing.flow.next_batch() if batched else None, batched=batched)
+            if indexed:
+                self._record(sampler, index, who)
             self.underway.append(who)
             key = self.tracing.key
-            yield Drawn.of(indices, who, key) if self.batched else DrawnOne(indices[0], who, key)
+            yield Drawn.of(indices, who, key) if self.batched else DrawnOne(index, who, key)
 
-    def _groups(self, indices: Iterator[Any]) -> Iterator[list[Any]]:
+    def _groups(self, indices: Iterator[Any]) -> Iterator[Any]:
+        """What the sampler gives, until there are enough, and in batches of another size if that was asked for."""
         left = self.wanted
-        size = self.tracing.batch_size if self.batched else None
         waiting: list[Any] = []
-        while left is None or left > 0:
-            group = next(indices, None)
-            if group is None:
+        size = self.tracing.batch_size if self.batched else None
+        while left is None or left > 0 or not self.tracing.open:
+            group: Any = next(indices, _NOTHING)
+            if group is _NOTHING:
                 break
-            given = list(group) if self.batched else [group]
-            given = given if left is None else given[:left]
-            left = None if left is None else left - len(given)
+            if self.batched or type(group) is list:
+                group = list(group) if left is None or not self.tracing.open else list(group)[:left]
+                left = None if left is None else left - len(group)
+            else:
+                left = None if left is None else left - 1
             if size is None:
-                yield given
+                yield group
                 continue
-            waiting += given
+            waiting += group
             while len(waiting) >= size:
                 yield waiting[:size]
                 waiting = waiting[size:]
         if waiting:
             yield waiting
 
-    def _record(self, sampler: Any, indices: list[Any], who: Who) -> None:
+    def _record(self, sampler: Any, indices: Any, who: Who) -> None:
         name = type(getattr(sampler, "sampler", sampler)).__name__
         spot = named_spot("sampler", f"{name}.__iter__", result="indices", kind="sampler")
-        call = self.tracing.begin(spot, {}, who, late=True)
-        if call is not None:
-            self.tracing.end(call, who, indices if self.batched else indices[0])
+        tracing = self.tracing
+        call = tracing.begin(spot, {}, who, late=True)
+        if call is None:
+            return
+        tracing.outbox = self.held.setdefault(who, []) if tracing.ring is not None else None
+        try:
+            tracing.end(call, who, indices)
+        finally:
+            tracing.outbox = None
+
+    def _let_in(self, who: Who) -> None:
+        for call in self.held.pop(who, ()):
+            self.tracing._write_end(call)
+
+    def unwrapped(self, sent: Carried) -> Any:
+        """What a worker sent, without what came along."""
+        if self.tracing.open:
+            self.came = sent
+            for told in sent.calls:
+                call = unpacked(told, self.tracing.recorder)
+                self.tracing.failed = self.tracing.failed or (call if call.error is not None else None)
+                self.tracing._write_end(call)
+        if isinstance(sent.data, ExceptionWrapper):
+            sent.data.reraise()  # type: ignore[no-untyped-call]
+        return sent.data
+
+    def landed(self) -> Who | None:
+        """Whose the batch is that has just come: as the worker says, else the next of those that were drawn."""
+        came, self.came = self.came, None
+        drawn = [who for who in self.underway if came is None or _is_same(who, came.who)][:1]
+        for who in drawn:
+            self.underway.remove(who)
+            self._let_in(who)
+        return came.who if came is not None else next(iter(drawn), None)
+
+    def failed(self) -> str:
+        """An error came instead of a batch: what was being loaded."""
+        came = self.came
+        lost = [who for who in self.underway if came is None or _is_same(who, came.who)]
+        for who in lost:
+            self._let_in(who)
+        return "; ".join(map(_said, lost[:8]))
+
+
+def _is_same(drawn: Who, came: Who) -> bool:
+    return drawn.batch == came.batch and (drawn.batch is not None or drawn.ids == came.ids)
+
+
+_NOTHING = object()
 
 
 class Drawing:
@@ -136,6 +203,7 @@ def iterating(original: Any, site: Site, prepare: Callable[[Site, Any], None]) -
         if feed is None:
             return iter(())
         prepare(site, loader.dataset)
+        instrument_loader_class(site, type(loader))
         with _traced_workers(loader, tracing, site):
             token = _feeding.set(feed)
             try:
@@ -144,48 +212,156 @@ def iterating(original: Any, site: Site, prepare: Callable[[Site, Any], None]) -
                 _feeding.reset(token)
         with contextlib.suppress(TypeError):  # a subclass may give a generator
             _feeds[iterator] = feed
+            if loader.num_workers:
+                _unwrap(iterator)
         return iterator
 
     return passing
 
 
+_AHEAD = {  # what takes batches from a loader ahead of those it gives: module → class and method
+    "accelerate.data_loader": (("DataLoaderShard", "__iter__"), ("DataLoaderDispatcher", "__iter__")),
+    "lightning.pytorch.loops.fetchers": (("_PrefetchDataFetcher", "__next__"),),
+    "pytorch_lightning.loops.fetchers": (("_PrefetchDataFetcher", "__next__"),),
+}
+
+
+class Handing(Passer):
+    """At a function that hands on batches: the one it gives is the one that is worked on next."""
+
+    def __init__(self) -> None:
+        super().__init__(_LOADER)
+
+    def __call__(self, twin: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tracing = current()
+        given = twin(*args, **kwargs)
+        if tracing is None:
+            return given
+        return _handed(tracing, given) if isgeneratorfunction(twin) else _hand(tracing, given)
+
+
+def _handed(tracing: Tracing, given: Iterator[Any]) -> Iterator[Any]:
+    for data in given:
+        yield _hand(tracing, data)
+
+
+def _hand(tracing: Tracing, data: Any) -> Any:
+    who = tracing.flow.known([data]) if tracing.open else None
+    if who is not None:
+        tracing.flow.arrived(who)
+    return data
+
+
+_HANDING = Handing()
+
+
+def instrument_those_ahead(site: Site) -> None:
+    for module, methods in _AHEAD.items():
+        for cls, name in methods:
+            own = vars(getattr(sys.modules.get(module), cls, object)).get(name)
+            if isinstance(own, FunctionType):
+                site.swap(own, _HANDING)
+
+
+def instrument_loader_class(site: Site, cls: type) -> None:
+    own = vars(cls).get("__iter__")
+    if cls is not DataLoader and isinstance(own, FunctionType) and isgeneratorfunction(own):
+        site.swap(own, _HANDING)
+
+
+def _unwrap(iterator: Any) -> None:
+    """What workers send along is taken off here, also by an iterator that outlives the trace its workers know of."""
+    known = weakref.ref(iterator)  # which must not hold itself: its workers end when it is let go of
+    take = type(iterator)._next_data
+
+    def next_data() -> Any:
+        own = known()
+        data = take(own)
+        return _feeds[own].unwrapped(data) if isinstance(data, Carried) else data
+
+    iterator._next_data = next_data
+
+
 def _new_feed(tracing: Tracing, loader: DataLoader[Any]) -> Feed | None:
     """A pass over a loader may begin; None, or the end of the block, if its items are through."""
-    known = _loaders.setdefault(loader, {})
-    before = known.get(tracing.key)
-    source = before.source if before is not None else _source_name(tracing, loader)
-    passes = tracing.sources[loader].passes if before is not None else 0
-    if before is not None and before.over and (tracing.moved_on or passes >= PASSES) and tracing.wanted is not None:
-        tracing.stop()
-        return None
-    tracing.sources[loader].passes = passes + 1
-    feed = Feed(tracing, source, loader._auto_collation, getattr(loader, "in_order", True), tracing.wanted)
-    known[tracing.key] = feed
-    _tell_length(tracing, loader, source)
+    known = _known_as(tracing, loader)
+    source = tracing.sources[known.key]
+    if known.feed is not None and tracing.wanted is not None:
+        if _is_gone(tracing, known.feed, source.passes):
+            tracing.stop()
+            return None
+        source.passes += 1
+    feed = known.feed = Feed(tracing, source.name, loader._auto_collation, tracing.wanted)
+    _tell_length(tracing, loader, source.name)
     return feed
+
+
+def _is_gone(tracing: Tracing, before: Feed, passes: int) -> bool:
+    """Whether the pass before was it: the items have been where they go. A look at the first batch is not."""
+    if before.over:
+        return bool(tracing.moved_on) or passes >= PASSES
+    if (
+        before.wanted is not None and before.arrived >= before.wanted
+    ):  # a model may be called once, to see what it gives
+        return bool(tracing.moved_on - {"model"}) or passes >= _PEEKS
+    return passes >= _PEEKS
+
+
+@dataclass(eq=False)
+class _Known:
+    """A loader in a trace; or several, if each pass is made over a new one of the same kind."""
+
+    tracing: str
+    loader: weakref.ref[Any]
+    kind: tuple[Any, ...]
+    key: Any = None
+    feed: Feed | None = None
+
+
+_all_known: list[_Known] = []
+
+
+def _known_as(tracing: Tracing, loader: DataLoader[Any]) -> _Known:
+    _all_known[:] = [known for known in _all_known if known.feed is None or known.feed.tracing.open]
+    kind = (type(loader.dataset), _length_of(loader.dataset), loader.batch_size, type(loader.sampler))
+    for known in _all_known:
+        before = known.loader()
+        if known.tracing == tracing.key and (before is loader or (before is None and known.kind == kind)):
+            known.loader = weakref.ref(loader)
+            return known
+    made = _Known(tracing.key, weakref.ref(loader), kind, key=object())
+    tracing.sources[made.key] = Source(_source_name(tracing, loader))
+    _all_known.append(made)
+    return made
 
 
 def _source_name(tracing: Tracing, loader: DataLoader[Any]) -> str:
     name = type(loader.dataset).__name__
     taken = {source.name for source in tracing.sources.values()}
-    number = 2
-    while (source := name if number == 2 and name not in taken else f"{name}#{number}") in taken:
-        number += 1
-    tracing.sources[loader] = Source(source)
-    return source
+    return next(said for number in count(1) if (said := name if number == 1 else f"{name}#{number}") not in taken)
+
+
+def _length_of(things: Any) -> int | None:
+    try:
+        return len(things)
+    except Exception:  # it has none, or the user's fails
+        return None
 
 
 def _tell_length(tracing: Tracing, loader: DataLoader[Any], source: str) -> None:
     if tracing.wanted is None:
         return
-    try:
-        total: int | None = len(loader.dataset)  # type: ignore[arg-type]
-    except Exception:  # no length, or a user's that fails
-        total = None
+    batches = loader.batch_sampler if loader._auto_collation else None
+    size = getattr(batches, "batch_size", None)
+    drawn = getattr(batches, "sampler", None) if type(batches) is BatchSampler else loader.sampler
+    total = _length_of(loader.dataset if isinstance(loader.dataset, IterableDataset) else drawn)
+    if isinstance(loader.sampler, BatchSampler) or (batches is not None and type(batches) is not BatchSampler):
+        total = None  # it counts batches, of whatever size
+    if total is not None and size is not None and loader.drop_last:
+        total -= total % size
     if total is not None and total <= tracing.wanted and tracing.batch_size is None:
         return
     of = f" of {total:,}" if total is not None else ""
-    size = loader.batch_size if loader._auto_collation else None
     told = f"the loader of {source} gives {tracing.wanted:,}{of} items"
     if size is not None and tracing.batch_size not in (None, size):
         told += f", in batches of {tracing.batch_size} instead of {size}"
@@ -201,18 +377,25 @@ def _traced_workers(loader: DataLoader[Any], tracing: Tracing, site: Site) -> It
         yield
         return
     held = loader._iterator
-    if held is not None and held not in _feeds:
-        tracing.altered("workers that had been started before (persistent_workers) were set aside for new ones")
+    feed = _feeds.get(held) if held is not None else None
+    if held is not None and (feed is None or feed.tracing is not tracing):
         loader._iterator = None
-    if loader.persistent_workers:
-        before = held if held is not None and held not in _feeds else None
+        if feed is None:
+            tracing.altered("workers that had been started before (persistent_workers) were set aside for new ones")
+    if loader.persistent_workers and loader._iterator is None:
+        before = held if feed is None else None
         site.on_leaving(lambda: setattr(loader, "_iterator", before))
     own = loader.worker_init_fn
-    loader.worker_init_fn = WorkerStart(own, Ticket.of(tracing))
+    loader.worker_init_fn = WorkerStart(own, Ticket.of(tracing, spawned=_spawns(loader)))
     try:
         yield
     finally:
         loader.worker_init_fn = own
+
+
+def _spawns(loader: DataLoader[Any]) -> bool:
+    context: Any = loader.multiprocessing_context or torch.multiprocessing
+    return bool(context.get_start_method() != "fork")
 
 
 def giving(original: Any) -> Any:
@@ -220,66 +403,62 @@ def giving(original: Any) -> Any:
         feed = _feeds.get(iterator)
         tracing = feed.tracing if feed is not None else current()
         if tracing is None or not tracing.open:
-            return _uncarried(original(iterator), None)
+            return original(iterator)
+        feed = _feeds[iterator] = feed or _adopted(tracing, iterator)
+        if feed.adopted and feed.wanted is not None and feed.arrived >= feed.wanted:
+            _over(feed)
+            raise RanDry(tracing)
         begun = time_ns()
         try:
             data = original(iterator)
         except StopIteration:
             _over(feed)
+            if feed.wanted is not None and feed.drawn >= feed.wanted:
+                raise RanDry(tracing) from None
+            raise
+        except TraceOver:
             raise
         except BaseException:
-            _tell_underway(tracing, feed)
+            if loading := feed.failed():
+                tracing.note(f"when the loader of {feed.source} failed, this was being loaded: {loading}")
             raise
-        data = _uncarried(data, tracing)
-        _arrived(tracing, feed, iterator, data, begun)
+        _arrived(tracing, feed, data, begun)
         return data
 
     return passing
 
 
-def _over(feed: Feed | None) -> None:
-    if feed is not None:
-        feed.over = True
-        source = next((known for known in feed.tracing.sources.values() if known.name == feed.source), None)
-        if source is not None:
-            source.made = max(source.made, feed.drawn) or -1
+def _adopted(tracing: Tracing, iterator: Any) -> Feed:
+    """A loader that was going before the trace began: what its workers do is not seen."""
+    dataset = getattr(iterator, "_dataset", None)
+    feed = Feed(tracing, type(dataset).__name__, bool(getattr(iterator, "_auto_collation", True)), tracing.wanted)
+    feed.adopted = True
+    tracing.note(
+        f"the loader of {feed.source} was going before the trace began: what it had drawn by then is not known"
+    )
+    return feed
 
 
-def _tell_underway(tracing: Tracing, feed: Feed | None) -> None:
-    """An error came instead of a batch: say what was being loaded."""
-    if feed is not None and feed.underway:
-        said = "; ".join(
-            f"{'batch ' + str(who.batch) if who.batch is not None else 'item'} ({', '.join(map(repr, who.ids[:20]))})"
-            for who in list(feed.underway)[:8]
-        )
-        tracing.note(f"when the loader of {feed.source} failed, these were being loaded: {said}")
+def _over(feed: Feed) -> None:
+    feed.over = True
+    tracing = feed.tracing
+    for source in tracing.sources.values():
+        if source.name == feed.source:
+            source.made = max(source.made, feed.arrived) or -1
+    if not feed.arrived:
+        tracing.note(f"the loader of {feed.source} gave nothing: it is empty, or drop_last= leaves out its only batch")
 
 
-def _uncarried(data: Any, tracing: Tracing | None) -> Any:
-    """What a worker sent, without the passages that came along."""
-    if not isinstance(data, Carried):
-        return data
-    if tracing is not None:
-        for told in data.calls:
-            tracing._write_end(unpacked(told, tracing.recorder))
-    return data.data
+def _said(who: Who) -> str:
+    names = ", ".join(map(repr, who.ids[:20])) + (", ..." if len(who.ids) > 20 else "")
+    return f"batch {who.batch} ({names})" if who.batch is not None else f"item {names}"
 
 
-def _arrived(tracing: Tracing, feed: Feed | None, iterator: Any, data: Any, begun: int) -> None:
+def _arrived(tracing: Tracing, feed: Feed, data: Any, begun: int) -> None:
     try:
-        who = feed.underway.popleft() if feed is not None and feed.underway else None
-        carried = tracing.flow.known([data])
-        if carried is not None and (who is None or who.batch == carried.batch):
-            who = carried
-        if who is None:
-            rows = rows_in(data) or 1
-            who = Who((), "", tracing.flow.next_batch(), batched=rows > 1, lost="the loader was already going")
-        elif feed is not None and not feed.in_order and iterator._num_workers > 1:
-            who = replace(who, lost="with in_order=False it is not known which batch comes from which indices")
-        who = _shortened(who, data)
-        if feed is not None and feed.wanted is not None and feed.drawn >= feed.wanted and not feed.underway:
-            feed.over = True
         took = time_ns() - begun
+        who = _who(tracing, feed, data)
+        feed.arrived += max(1, len(who.ids))
         call = tracing.begin(_LOADER, {}, who, late=True)
         if call is not None:
             call.meta["took"] = took
@@ -287,14 +466,23 @@ def _arrived(tracing: Tracing, feed: Feed | None, iterator: Any, data: Any, begu
         tracing.flow.carry(data, who)
         tracing.flow.arrived(who)
         if tracing.ring is not None:
-            tracing.flow.keep_batches({*tracing.ring.batches, who.batch})
+            _let_go(tracing.ring, tracing, who)
     except Exception as error:
         trouble.report("loader", "a batch of a DataLoader was not recorded", "", error, internal=True)
 
 
-def _shortened(who: Who, data: Any) -> Who:
-    """An iterable dataset may have ended in the middle of a batch."""
-    rows = rows_in(data) if who.batched else None
-    if rows is not None and rows < len(who.ids) and all(type(id) is int for id in who.ids):
-        return replace(who, ids=who.ids[:rows]) if who.ids == tuple(range(who.ids[0], who.ids[-1] + 1)) else who
-    return who
+def _who(tracing: Tracing, feed: Feed, data: Any) -> Who:
+    drawn = feed.landed()
+    carried = tracing.flow.known([data])
+    if carried is not None and (drawn is None or drawn.batch == carried.batch):
+        return carried
+    if drawn is not None:
+        return drawn
+    rows = rows_in(data) or 1
+    return Who((), "", tracing.flow.next_batch(), batched=rows > 1, lost="the loader was already going")
+
+
+def _let_go(ring: Ring, tracing: Tracing, who: Who) -> None:
+    """A trace without end holds on to nothing but the last batches, or items."""
+    tracing._repeats.clear()
+    tracing.flow.keep(lambda known: known == who or ring.holds(known))

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import weakref
+from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.nn import functional
 from torch.nn.modules.loss import _Loss
 from torch.optim import Optimizer
 
+from clew.probes.pipeline.plugins import Site, site
 from clew.probes.pipeline.spots import Names, Spot, fixed, spot_of
 from clew.probes.pipeline.stages import Passer, is_stage
 from clew.probes.pipeline.tracing import Tracing, current
-
-if TYPE_CHECKING:
-    from clew.probes.pipeline.plugins import Site
 
 _LOSSES = (
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "ctc_loss",
@@ -24,20 +24,22 @@ _LOSSES = (
     "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "poisson_nll_loss",
     "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
 )  # fmt: skip
+_SAME = 20  # steps of an optimizer with the same items
 _spots: weakref.WeakKeyDictionary[type, Spot] = weakref.WeakKeyDictionary()
 
 
-def install(site: Site) -> None:
-    site.replace(torch.nn.Module, "__call__", _call)
+def install(place: Site) -> None:
+    place.replace(torch.nn.Module, "__call__", _call)
     for name in _LOSSES:
         function = getattr(functional, name, None)
         if isinstance(function, FunctionType):
             spot = spot_of(function, "loss", None, "loss", name=name, receiver=False, kind="loss", ours=True)
             spot.outermost = True
             spot.names = Names(function, None, receiver=False, defaults=False)
-            site.swap(function, Passer(spot))
+            place.swap(function, Passer(spot))
+    place.swap(torch.save, _Saving())
     for cls in _optimizers(Optimizer):
-        site.swap(vars(cls)["step"], _Stepping(cls))
+        place.swap(vars(cls)["step"], _Stepping(cls))
 
 
 def _optimizers(cls: type) -> list[type]:
@@ -50,16 +52,21 @@ def _optimizers(cls: type) -> list[type]:
 
 def _call(original: Any) -> Any:
     def passing(module: Any, *args: Any, **kwargs: Any) -> Any:
-        tracing = current()
-        if tracing is None or torch.compiler.is_compiling():
+        if torch.compiler.is_compiling():  # asked first: nothing of ours is to get into what is compiled
             return original(module, *args, **kwargs)
-        return _pass(tracing, original, module, args, kwargs)
+        tracing = current()
+        return (
+            _pass(tracing, original, module, args, kwargs) if tracing is not None else original(module, *args, **kwargs)
+        )
 
     return passing
 
 
 def _pass(tracing: Tracing, original: Any, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     cls = type(module)
+    if cls.__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None:
+        cls = type(module.__dict__.get("_modules", {}).get("_orig_mod", module))
+        _uncompiled(tracing)
     spot = _spots.get(cls)
     if spot is None:
         spot = _spots[cls] = _spot(cls)
@@ -68,6 +75,21 @@ def _pass(tracing: Tracing, original: Any, module: Any, args: tuple[Any, ...], k
         return original(module, *args, **kwargs)  # the user's own stage; a transform
     mode = "train" if module.training else "eval"
     return tracing.run(spot, original, (module, *args), kwargs, mode=mode)
+
+
+def _uncompiled(tracing: Tracing) -> None:
+    """To compile a model takes longer than everything else a trace does, and what is compiled is not seen."""
+    if tracing.wanted is None:
+        return  # a program that is not stopped has time for it
+    tracing.altered("compiled models run uncompiled (torch.compile)")
+    found = site()
+    if found is not None and found not in _eager:
+        _eager.add(found)
+        stance = torch.compiler.set_stance("force_eager")
+        found.on_leaving(lambda: stance.__exit__(None, None, None))
+
+
+_eager: weakref.WeakSet[Site] = weakref.WeakSet()
 
 
 def _spot(cls: type) -> Spot:
@@ -103,17 +125,44 @@ class _Stepping(Passer):
         if tracing is None or tracing._inside(self.spot):
             return twin(*args, **kwargs)
         _once(tracing, args[0])
-        return tracing.run(self.spot, twin, args, kwargs, named=_state(args[0]))
+        return tracing.run(self.spot, _by_itself(tracing, twin), args, kwargs, named=_state(args[0]))
+
+
+def _by_itself(tracing: Tracing, step: FunctionType) -> Any:
+    """What a closure calls is about whatever it is given; that it is called by an optimizer says nothing."""
+
+    def stepping(*args: Any, **kwargs: Any) -> Any:
+        with tracing.flow.outside():
+            return step(*args, **kwargs)
+
+    return stepping
 
 
 def _once(tracing: Tracing, optimizer: Any) -> None:
-    """A loop that goes on with the same items, without ever asking for new ones, ends at an optimizer's second step."""
-    steps = tracing.steps
-    if steps.items != tracing.arrivals:
-        steps.items, steps.stepped = tracing.arrivals, set()
-    if id(optimizer) in steps.stepped and tracing.all_given():
+    """A loop that goes on with the same items, without ever asking for new ones, ends at an optimizer's second step;
+    later if the loader has more to give: there may be several steps to a batch."""
+    about = tracing.flow.ambient
+    if tracing.wanted is None:
+        return
+    key = (id(optimizer), (about.source, about.batch, repr(about.ids[:8])) if about is not None else None)
+    done = tracing.steps.get(key, 0)
+    if done >= _SAME or (done and tracing.all_given()):
         tracing.stop()
-    steps.stepped.add(id(optimizer))
+    tracing.steps[key] = done + 1
+
+
+class _Saving(Passer):
+    """At torch.save: what a program saves that was stopped after a few items is not what it would have saved."""
+
+    def __init__(self) -> None:
+        super().__init__(Spot("save", "torch.save", names=fixed(), kind="save", ours=True))
+
+    def __call__(self, twin: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tracing = current()
+        path = args[1] if len(args) > 1 else kwargs.get("f")
+        if tracing is not None and tracing.wanted is not None and isinstance(path, (str, Path)):
+            tracing.note(f"{os.path.abspath(path)} was saved (torch.save) when the program had seen a few items only")
+        return twin(*args, **kwargs)
 
 
 def _state(optimizer: Any) -> dict[str, Any]:
@@ -128,4 +177,4 @@ def _state(optimizer: Any) -> dict[str, Any]:
             if parameter.grad is not None and parameter.grad.layout is torch.strided
         ]
         total = float(torch.stack([norm.cpu() for norm in norms]).norm()) if norms else None
-    return {"lr": rates[0] if len(rates) == 1 else rates, "gradient_norm": total}
+    return {"lr": rates[0] if len(rates) == 1 else tuple(rates), "gradient_norm": total}
