@@ -24,6 +24,7 @@ LIBRARIES = {
     "zarr": "zarr",
     "safetensors": "safetensors",
     "pillow": "PIL",
+    "dask": "distributed",
     "sklearn": "sklearn",
 }
 

@@ -32,6 +32,7 @@ _HOMES = {
     "traceable": ("clew.probes.pipeline", "traceable"),
     "op": ("clew.probes.graph", "op"),
     "record": ("clew.probes.graph", "record"),
+    "load": ("clew.probes.graph", "load"),
     "map": ("clew.probes.graph", "map"),
     "submit": ("clew.probes.graph", "submit"),
     "ModelTracer": ("clew.probes.model", "ModelTracer"),

@@ -20,6 +20,8 @@ VERBS = {
     "runs": "list the runs",
     "show": "show what a run recorded",
     "export": "write a run as JSON, CSV, Parquet or HDF5",
+    "inspect": "what is inside a saved graph; nothing of it is run",
+    "run-graph": "run a saved graph over the rows of a file",
     "doctor": "what clew finds on this machine",
     "completion": "print the completion script of a shell",
 }
@@ -48,7 +50,7 @@ def parser(verb: str | None = None, *, every: bool = False) -> argparse.Argument
 
 def load(verb: str) -> Any:
     """The module of a verb."""
-    return importlib.import_module(f"clew.commands.{verb}")
+    return importlib.import_module(f"clew.commands.{verb.replace('-', '_')}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,9 +1,10 @@
-"""Recording a pipeline of operators into a graph: `clew.op`, `clew.record`."""
+"""Recording a pipeline of operators into a graph: `clew.op`, `clew.record`, `clew.load`."""
 
 from __future__ import annotations
 
+from .bundle import load
 from .graph import Graph, record
-from .mapped import map, submit
+from .mapped import map, starmap, submit
 from .operators import op
 
-__all__ = ["Graph", "map", "op", "record", "submit"]
+__all__ = ["Graph", "load", "map", "op", "record", "starmap", "submit"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import keyword
+import linecache
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +11,7 @@ from clew.errors import GuardError
 
 from . import operations
 from .nodes import SEEN, Block, Build, Const, Guard, Input, Ref, Step, Template, same
+from .parts import copied
 
 _OPERATORS = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
@@ -30,21 +31,24 @@ def compiled(inputs: list[Input], block: Block) -> Callable[..., Any]:
     code = compile("\n".join(writer.lines), "<clew graph>", "exec")
     scope = dict(writer.names)
     exec(code, scope)
-    return scope["graph"]  # type: ignore[no-any-return]
+    made: Callable[..., Any] = scope["graph"]
+    enters = any(step.kind == "python" and step.target == "enter" for step in block.steps())
+    return operations.unwinding(made) if enters else made
 
 
 def source_of(inputs: list[Input], block: Block) -> str:
     """The same as text, for people."""
-    writer = _Writer()
+    writer = _Writer({given.id: given.name for given in inputs})
     writer.line(f"def graph({', '.join(given.name for given in inputs)}):", 0)
     writer.block(block, 1)
     return "\n".join(writer.lines)
 
 
 class _Writer:
-    def __init__(self) -> None:
+    def __init__(self, inputs: dict[int, str] | None = None) -> None:
+        self._inputs = inputs or {}
         self.lines: list[str] = []
-        self.names: dict[str, Any] = {"_guard": _broken, "_nowhere": _nowhere, "_same": same, "_copy": copy.deepcopy}
+        self.names: dict[str, Any] = {"_guard": _broken, "_nowhere": _nowhere, "_same": same, "_copy": copied}
         self._known: dict[int, str] = {}
 
     def line(self, text: str, depth: int) -> None:
@@ -74,6 +78,9 @@ class _Writer:
 
     def expression(self, step: Step) -> str:
         args = [self.value(arg, step) for arg in step.args]
+        if step.fails or step.tried:
+            named = (self.keyword(name, value, step) for name, value in step.kwargs.items())
+            return f"{self.named(_function(step), 'f')}({', '.join([*args, *named])})"
         if step.kind == "item":
             return f"{args[0]}[{args[1]}]"
         if step.kind == "attribute" and _is_name(step.target):
@@ -90,9 +97,12 @@ class _Writer:
         text = self.value(value, step)
         return f"{name}={text}" if _is_name(name) else f"**{{{name!r}: {text}}}"
 
+    def reference(self, id: int) -> str:
+        return self._inputs.get(id) or f"v{id}"
+
     def value(self, template: Template, step: Step | None = None) -> str:
         if isinstance(template, Ref):
-            return f"v{template.id}"
+            return self.reference(template.id)
         if isinstance(template, Const):
             return self.constant(template, step)
         items = [self.value(item, step) for item in template.items]
@@ -100,12 +110,13 @@ class _Writer:
 
     def constant(self, const: Const, step: Step | None) -> str:
         value = const.value
-        if type(value) in _LITERALS and (type(value) is not str or len(value) < 100):
-            return f"({value!r})" if type(value) is int and value < 0 else repr(value)
+        if type(value) in _LITERALS and _is_short(value):
+            return f"({value!r})" if type(value) is int and (value < 0 or _is_owner(const, step)) else repr(value)
+        # Who changes what it is given must find it as it was the next time.
+        if type(value) in (list, dict, set) and _is_literal(value):
+            return repr(value) if value or type(value) is not set else "set()"
         name = self.named(value, "k")
-        # An operator that changes what it is given must find it as it was the next time.
-        mine = step is None or step.kind in ("operator", "python", "method")
-        return f"_copy({name})" if mine and type(value) in (list, dict, set, bytearray) else name
+        return f"_copy({name})" if _holds_changing(value) and not _only_looked_at(const, step) else name
 
     def container(self, build: Build, items: list[str], step: Step | None) -> str:
         inside = ", ".join(items)
@@ -119,7 +130,7 @@ class _Writer:
         return f"{build.kind}([{inside}])" if build.kind != "slice" else f"slice({inside})"
 
     def guard(self, guard: Guard, depth: int) -> None:
-        value = f"v{guard.ref}"
+        value = self.reference(guard.ref)
         name = self.named(guard, "g")
         self.line(f"if not ({self.test(guard, value, guard.expected)}): _guard({name}, {value})", depth)
 
@@ -135,7 +146,7 @@ class _Writer:
     def decision(self, block: Block, depth: int) -> None:
         guard = block.decision
         assert guard is not None
-        value, word = f"v{guard.ref}", "if"
+        value, word = self.reference(guard.ref), "if"
         for expected, branch in block.branches:
             self.line(f"{word} {self.test(guard, value, expected)}:", depth)
             self.block(branch, depth + 1)
@@ -145,6 +156,12 @@ class _Writer:
 
 
 def _function(step: Step) -> Callable[..., Any]:
+    if step.fails:
+        return _failing(_of(step))
+    return _tried(_of(step), step) if step.tried else _of(step)
+
+
+def _of(step: Step) -> Callable[..., Any]:
     if step.kind == "operator":
         return step.target.call  # type: ignore[no-any-return]
     if step.kind == "function":
@@ -153,6 +170,61 @@ def _function(step: Step) -> Callable[..., Any]:
         return operations.PYTHON[step.target]
     target = step.target
     return lambda value, *args, **kwargs: getattr(value, target)(*args, **kwargs)
+
+
+def _tried(function: Callable[..., Any], step: Step) -> Callable[..., Any]:
+    """A step inside `try`: if it raises, the pipeline would have gone on elsewhere."""
+
+    def succeeding(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            line = linecache.getline(step.where.file, step.where.line).strip()
+            raised = operations.PYTHON["raised"](error)
+            raise GuardError.of("value", step.where, line, ["nothing raised"], raised) from error
+
+    return succeeding
+
+
+def _failing(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What a step raises that raised when it was recorded."""
+
+    def raised(*args: Any, **kwargs: Any) -> Exception | None:
+        try:
+            function(*args, **kwargs)
+        except Exception as error:
+            return error
+        return None
+
+    return raised
+
+
+def _is_owner(const: Const, step: Step | None) -> bool:
+    return step is not None and step.kind in ("method", "attribute") and step.args[0] is const
+
+
+def _is_short(value: Any) -> bool:
+    return len(value) < 100 if type(value) is str else type(value) is not int or abs(value) < 1 << 64
+
+
+def _is_literal(value: Any) -> bool:
+    """Whether a container is written as it is: a few plain things."""
+    parts = [*value, *value.values()] if isinstance(value, dict) else value
+    return len(value) < 20 and all(type(part) in _LITERALS and _is_short(part) for part in parts)
+
+
+def _holds_changing(value: Any) -> bool:
+    if type(value) in (list, dict, set, bytearray):
+        return True
+    return type(value) is tuple and any(map(_holds_changing, value))
+
+
+def _only_looked_at(const: Const, step: Step | None) -> bool:
+    """A table in which something is looked up: it is not given away, and what is found in it cannot be changed."""
+    if step is None or not step.args or step.args[0] is not const:
+        return step is not None and step.kind == "python" and step.target in ("contains", "not in")
+    looked = step.kind == "item" or (step.kind == "method" and step.target in ("get", "index", "count"))
+    return looked or (step.kind == "python" and step.target in ("contains", "not in"))
 
 
 def _is_name(text: str) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from pathlib import Path
 from types import FunctionType, MethodType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clew.errors import GraphError, nearest
 
@@ -22,6 +24,11 @@ from .picture import dot, mermaid, svg, text
 from .pruning import pruned
 from .running import run_parallel
 from .session import Session
+
+if TYPE_CHECKING:
+    import os
+
+    from .mapping import Mapped
 
 
 class Graph:
@@ -108,6 +115,26 @@ class Graph:
         """How long each step takes for these inputs: a table and a timeline."""
         return profiled(self, self._given(feed))
 
+    def map(
+        self, items: Any, *, output: str | os.PathLike[str] | None = None, engine: Any = "local", **options: Any
+    ) -> Mapped:
+        """What the graph gives for each of many items, here or on a cluster: an iterator of results.
+
+        items       a collection: anything that can be gone through, a Dataset, a DataFrame, a pyarrow Table
+        output      a .parquet or .arrow file: all results are written there at once, and the same call goes on with a
+                    job that was stopped
+        engine      "local", "dask", or a `distributed.Client`; address= of the Dask scheduler
+        processes   True: processes of this machine that load the graph, instead of threads; workers= how many
+        batch       so many items in one call of the graph, whose inputs are lists then
+        ordered     False: results as they are ready (default: in the order of the items)
+        retries     how often an item that raises is tried again
+        on_error    "collect": a failed item has a `Failure` in place of its result; "raise": the job ends with it
+        progress    False: no bar on the terminal
+        """
+        from .mapping import Options, mapped
+
+        return mapped(self, items, Options(engine=engine, **options), output)
+
     # ---- looking
 
     def show(self) -> str:
@@ -129,6 +156,16 @@ class Graph:
     def warmup(self, feed: Mapping[str, Any]) -> None:
         """Run once and forget what comes out: models and caches are ready afterwards."""
         self.run(feed)
+
+    def save(self, target: str | os.PathLike[str], assets: Any = None) -> Path:
+        """Write it as a bundle: a folder (or a .zip) that runs where the author's code and files are not.
+
+        assets   "anywhere": files outside the project folder may be taken along; a list: take these too; a function
+                 of a path: take only those for which it is true
+        """
+        from .bundle.saving import save
+
+        return save(self, target, assets)
 
     def __repr__(self) -> str:
         steps, guards = len(self.steps), len(self.guards)

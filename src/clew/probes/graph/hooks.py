@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import builtins
-import inspect
-import logging
-from types import FunctionType, MethodType, ModuleType
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
-from clew.probes.libraries import is_library
-
-from . import lift, operations
-from .operators import Operator, is_operator
+from . import operations
+from .calls import CONTEXTS, called, changeable, is_generator_of_chance, own_calls
+from .operators import is_operator
+from .parts import CHANGING, COLLECTIONS, PLAIN, handed, holds_traced
 from .session import Session, current
-from .traced import holds_traced, is_traced, raw
+from .templates import settled
+from .traced import is_traced, raw
 
 _TEXTS = (str, bytes, int, float, complex)  # whose methods only compute
-_NOTED = (logging.Logger, logging.LoggerAdapter)  # telling something is no step
-_builtin_step = {getattr(builtins, name): name for name in (*operations.PURE, *operations.LISTED)}
+_LOOKING = frozenset({"get", "index", "count", "isdisjoint", "issubset", "issuperset", "__contains__", "__getitem__"})
 
 
 class Hooks:
@@ -25,11 +24,9 @@ class Hooks:
 
     def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         session = current()
-        if session is None:
+        if session is None or is_traced(function):
             return function(*args, **kwargs)
-        if is_traced(function):
-            return function(*args, **kwargs)
-        return _called(session, function, args, kwargs)
+        return called(session, function, args, kwargs, self)
 
     def method(self, owner: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
         session = current()
@@ -39,14 +36,16 @@ class Hooks:
             return session.step("method", name, (owner, *args), kwargs)
         function = getattr(owner, name)
         if isinstance(owner, (ModuleType, type)) or is_operator(function):
-            return _called(session, function, args, kwargs)
-        if isinstance(owner, _NOTED):
-            return function(*raw(args), **raw(kwargs))
-        if isinstance(owner, _TEXTS) and (holds_traced(args) or holds_traced(kwargs)):
+            return called(session, function, args, kwargs, self)
+        if isinstance(owner, _TEXTS):
+            args = settled(args)
+            told = holds_traced(args) or holds_traced(kwargs)
+            return session.step("method", name, (owner, *args), kwargs) if told else function(*args, **kwargs)
+        if type(owner) in PLAIN or type(owner) in COLLECTIONS:
+            return _own_method(session, owner, name, args, kwargs, self)
+        if is_generator_of_chance(owner):
             return session.step("method", name, (owner, *args), kwargs)
-        if type(owner) in (list, dict, set, tuple, frozenset):
-            return function(*args, **kwargs)  # a container of the pipeline's own may hold recorded values
-        return _called(session, function, args, kwargs)
+        return called(session, function, args, kwargs, self)
 
     def text(self, value: Any, conversion: str, spec: Any) -> Any:
         session = current()
@@ -66,6 +65,17 @@ class Hooks:
     def is_not(self, a: Any, b: Any) -> Any:
         return _asked("is not", a, b)
 
+    def chain(self, first: Any, *links: tuple[str, Callable[[], Any]]) -> Any:
+        """`a < b is c`: each part evaluated once, and no further than it is true."""
+        result: Any = True
+        for name, part in links:
+            second = part()
+            result = _asked(name, first, second)
+            if not result:
+                return result
+            first = second
+        return result
+
     def within(self, item: Any, container: Any) -> Any:
         return _asked("contains", container, item)
 
@@ -77,116 +87,130 @@ class Hooks:
         return not value if session is None or not is_traced(value) else session.step("python", "not", (value,))
 
     def mod(self, a: Any, b: Any) -> Any:
-        return _asked("mod", a, b)
+        return _asked("mod", a, b) if isinstance(raw(a), (str, bytes)) else a % b
+
+    def imod(self, a: Any, b: Any) -> Any:
+        if isinstance(raw(a), (str, bytes)):
+            return self.mod(a, b)
+        a %= b
+        return a
 
     def item(self, owner: Any, key: Any) -> Any:
         session = current()
         if session is None or not (is_traced(owner) or holds_traced(key)):
             return owner[key]
+        if type(owner) in PLAIN and not _is_settled(owner, key):
+            return owner[session.plain(key) if is_traced(key) else _plain_slice(session, key)]
         return session.step("item", "", (owner, key))
+
+    def special(self, owner: Any, name: str) -> Any:
+        session = current()
+        if session is None or not is_traced(owner):
+            return getattr(owner, name)
+        return session.step("attribute", name, (owner,))
 
     def slice(self, start: Any, stop: Any, step: Any) -> Any:
         return slice(start, stop, step)
 
-    def plain(self, value: Any) -> Any:
+    def set_(self, items: list[Any]) -> Any:
         session = current()
-        return session.plain(value) if session is not None and is_traced(value) else value
+        if session is None or not holds_traced(items):
+            return set(items)
+        return session.step("function", "builtins:set", (items,))
+
+    def dict_(self, items: list[tuple[Any, Any]]) -> Any:
+        session = current()
+        if session is None or not any(holds_traced(key) for key, _ in items):
+            return dict(items)
+        if any(changeable(item) for _, item in items):
+            return {session.plain(key) if is_traced(key) else handed(key): item for key, item in items}
+        return session.step("function", "builtins:dict", (items,))
+
+    def mapping(self, value: Any) -> Any:
+        session = current()
+        return session.mapping(value) if session is not None and is_traced(value) else value
+
+    def plain(self, value: Any) -> Any:
+        """What `match` looks at."""
+        session = current()
+        if session is None or not holds_traced(value):
+            return value
+        if is_traced(value):
+            return session.plain(value)
+        return session.plain(session.noted("python", "made", (session.template(value),), handed(value)))
+
+    @contextmanager
+    def trying(self, catching: bool) -> Iterator[None]:
+        """What is done in here may fail, and then it goes on elsewhere."""
+        session = current()
+        if session is None:
+            yield
+            return
+        session.trying += 1
+        session.catching += catching
+        try:
+            yield
+        finally:
+            session.trying -= 1
+            session.catching -= catching
+
+    def context(self, manager: Any) -> Any:
+        """What `with` enters: that of a library changes what its functions do, and is entered by the graph too."""
+        session = current()
+        root = type(raw(manager)).__module__.partition(".")[0]
+        if session is None or root not in CONTEXTS:
+            return manager
+        return _inside(session, session.within(manager))
+
+    def caught(self, error: BaseException) -> None:
+        session = current()
+        if session is not None:
+            session.caught(error)
+
+
+@contextmanager
+def _inside(session: Session, manager: Any) -> Iterator[Any]:
+    yield session.effect("enter", manager)
+    session.effect("leave", manager)
 
 
 def _asked(name: str, a: Any, b: Any) -> Any:
     session = current()
     if session is None or not (holds_traced(a) or holds_traced(b)):
         return operations.PYTHON[name](a, b)
+    if name in ("is", "is not") and (type(a) in CHANGING or type(b) in CHANGING):
+        return operations.PYTHON[name](a, b)  # one of the pipeline's own is never another thing
     return session.step("python", name, (a, b))
 
 
-def _called(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if is_operator(function):
-        return function(*args, **kwargs)
-    told = holds_traced(args) or holds_traced(kwargs)
-    if function is print or _tells(function):
-        return function(*raw(args), **raw(kwargs))
-    if function in (isinstance, issubclass, callable, type, getattr, hasattr) and told:
-        return _looked_at(session, function, args, kwargs)
-    if told and _hashable_in(function, _builtin_step):
-        return session.step("function", f"builtins:{_builtin_step[function]}", args, kwargs)
-    own = _user_function(function)
-    if own is not None:
-        through = lift.lifted(own, HOOKS)
-        if through is not None:
-            given = (function.__self__, *args) if isinstance(function, MethodType) else args
-            return through(*given, **kwargs)
-        return session.foreign(function, args, kwargs)
-    if not told:
-        return function(*args, **kwargs)
-    if _is_module_of_torch(function):
-        return Operator(function)(*args, **kwargs)
-    if isinstance(function, type) and not is_library(_file_of(function)) and function.__module__ != "builtins":
-        return session.step("function", f"{function.__module__}:{function.__qualname__}", args, kwargs)
-    if _calculates(function):
-        return session.library_call(function, args, kwargs)
-    return session.foreign(function, args, kwargs)
+def _own_method(session: Session, owner: Any, name: str, args: Any, kwargs: Any, hooks: Any) -> Any:
+    """Of a container of the pipeline's own, which may hold recorded values, and is asked by one."""
+    if name in _LOOKING and holds_traced(args):
+        looked = name in ("get", "__getitem__")
+        if not (looked and any(changeable(item) for item in _items(owner))) and not any(map(changeable, args[1:])):
+            return session.step("method", name, (owner, *args), kwargs)
+    if name == "sort" and type(owner) is list and (holds_traced(owner) or kwargs):
+        owner[:] = list(called(session, sorted, (list(owner),), kwargs, hooks))
+        return None
+    if name == "get" and args and is_traced(args[0]):
+        args = (session.plain(args[0]), *args[1:])
+    return getattr(owner, name)(*args, **own_calls(kwargs, hooks))
 
 
-def _looked_at(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Questions about a value whose answer the code goes by at once."""
-    if function in (isinstance, type, issubclass, callable):
-        for value in args:
-            if is_traced(value):
-                session.decide("type", value)
-        return function(*raw(args))
-    if function is hasattr:
-        session.decide("type", args[0])
-        return hasattr(raw(args[0]), *raw(args[1:]))
-    return getattr(args[0], session.plain(args[1]) if is_traced(args[1]) else args[1], *args[2:])
+def _items(owner: Any) -> Any:
+    return owner.values() if isinstance(owner, dict) else owner
 
 
-def _hashable_in(function: Any, table: dict[Any, Any]) -> bool:
-    try:
-        return function in table
-    except TypeError:
-        return False
+def _is_settled(owner: Any, key: Any) -> bool:
+    """Whether what is found in a container may go on as a value: not if the container's own parts can be changed."""
+    return not isinstance(owner, (list, tuple, dict)) or not any(changeable(item) for item in _items(owner))
 
 
-def _user_function(function: Any) -> FunctionType | None:
-    """The Python function of the user's own behind something that is called."""
-    inner = getattr(function, "__func__", function)
-    if isinstance(inner, FunctionType) and not is_library(inner.__code__.co_filename):
-        return inner
-    return None
-
-
-def _tells(function: Any) -> bool:
-    return isinstance(getattr(function, "__self__", None), _NOTED) or getattr(function, "__module__", "") in (
-        "logging",
-        "warnings",
-    )
-
-
-def _calculates(function: Any) -> bool:
-    """Whether a library's function only computes: then it is a step like any other."""
-    module = getattr(function, "__module__", None) or getattr(type(function), "__module__", "") or ""
-    owner = getattr(function, "__self__", None)
-    if isinstance(owner, ModuleType):
-        module = owner.__name__
-    elif owner is not None and not isinstance(owner, type):
-        module = type(owner).__module__
-    root = module.lstrip("_").partition(".")[0]
-    return root in operations.ARRAYS or module.lstrip("_") in operations.CALCULATING or root in operations.CALCULATING
-
-
-def _is_module_of_torch(function: Any) -> bool:
-    import sys
-
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(function, torch.nn.Module)
-
-
-def _file_of(cls: type) -> str:
-    try:
-        return inspect.getfile(cls)
-    except (TypeError, OSError):
-        return ""
+def _plain_slice(session: Session, key: Any) -> Any:
+    if type(key) is slice:
+        parts = (session.plain(one) if is_traced(one) else one for one in (key.start, key.stop, key.step))
+        return slice(*parts)
+    return handed(tuple(session.plain(one) if is_traced(one) else one for one in key))
 
 
 HOOKS = Hooks()

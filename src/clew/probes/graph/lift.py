@@ -7,55 +7,116 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Sequence
+import dis
+from collections.abc import Iterator, Sequence
 from types import CodeType, FunctionType
 from typing import Any
 
+from clew.errors import GraphError
 from clew.probes.lines import source
 from clew.probes.lines.trees import MARK
 
+from . import outside
+
+_BLIND = ("IS_OP", "MATCH_SEQUENCE", "MATCH_MAPPING")  # what bytecode asks without asking the value; `is None` too
 _HOOKS = MARK + "hooks"
 _LEFT_ALONE = {"super", "locals", "globals", "vars", "dir", "eval", "exec", "__import__"}  # they look at their frame
-_lifted: dict[FunctionType, tuple[Any, FunctionType | None]] = {}
+_lifted: dict[int, tuple[CodeType, CodeType | None]] = {}  # by the code of a function
+_rewritten: dict[int, tuple[CodeType, CodeType]] = {}  # rewritten code, also of functions inside it; whose it is
 
 
 def lifted(function: FunctionType, hooks: Any) -> FunctionType | None:
-    """The function, seen through; None if its source is not known."""
-    known = _lifted.get(function)
-    if known is not None and known[0] is function.__code__:
-        return known[1]
-    made = _lift(function, hooks)
-    _lifted[function] = (function.__code__, made)
+    """A pipeline, seen through; None if its source is not known and values alone see all that it does."""
+    made = seen_through(function, hooks)
+    if made is None and _is_blind(function, set()):
+        what = f"{function.__qualname__} asks `is`, `type()` or `match` about values, and its source is not known."
+        raise GraphError("graph-no-source", what, "Put it into a file or a notebook's cell.")
     return made
 
 
-def _lift(function: FunctionType, hooks: Any) -> FunctionType | None:
-    found = source.find(function.__code__, function.__globals__)
-    if isinstance(found, source.Unknown):
+def _is_blind(function: FunctionType, known: set[int]) -> bool:
+    """Whether it asks something that a recorded value cannot answer."""
+    known.add(id(function.__code__))
+    for code in _inside(function.__code__):
+        if any(one.opname in _BLIND or one.opname.endswith("_NONE") for one in dis.get_instructions(code)):
+            return True
+        for name in code.co_names:
+            called = function.__globals__.get(name)
+            if name in ("type", "id") and called is None:
+                return True
+            if isinstance(called, FunctionType) and id(called.__code__) not in known and _is_blind(called, known):
+                return True
+    return False
+
+
+def seen_through(function: FunctionType, hooks: Any, owner: Any = None) -> FunctionType | None:
+    """The function, seen through; None if its source is not known."""
+    outside.note(function, owner)
+    known = _lifted.get(id(function.__code__))
+    if known is None or known[0] is not function.__code__:
+        known = _lifted[id(function.__code__)] = (function.__code__, _lift(function, hooks))
+    if known[1] is None:
         return None
-    node = copy.deepcopy(source.as_function(found.node))
-    node.body = [_Seen().visit(statement) for statement in node.body]
-    ast.fix_missing_locations(node)
-    code = source.compile_alone(node, function.__code__, found.context)
-    made = FunctionType(
-        _with_hooks(code, hooks),
-        function.__globals__,
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )
+    made = FunctionType(known[1], function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     made.__kwdefaults__ = function.__kwdefaults__
     return made
 
 
-def _with_hooks(code: Any, hooks: Any) -> Any:
+def is_rewritten(function: FunctionType) -> bool:
+    """Whether a function came out of rewritten code: it is seen through already."""
+    return id(function.__code__) in _rewritten
+
+
+def original(function: FunctionType) -> FunctionType:
+    """A function that was made by rewritten code, as it would have been made; itself if that is not known."""
+    rewritten, whole = _rewritten.get(id(function.__code__), (None, None))
+    found = [] if whole is None else [code for code in _inside(whole) if _stands_for(code, function.__code__)]
+    if rewritten is not function.__code__ or len(found) != 1:
+        return function
+    made = FunctionType(found[0], function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
+
+
+def _stands_for(code: CodeType, rewritten: CodeType) -> bool:
+    at, other = next(iter(code.co_positions())), next(iter(rewritten.co_positions()))
+    return (code.co_name, code.co_firstlineno, code.co_freevars, code.co_varnames[: code.co_argcount], at[2]) == (
+        rewritten.co_name,
+        rewritten.co_firstlineno,
+        rewritten.co_freevars,
+        rewritten.co_varnames[: rewritten.co_argcount],
+        other[2],
+    )
+
+
+def _inside(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield from _inside(const)
+
+
+def _lift(function: FunctionType, hooks: Any) -> CodeType | None:
+    found = source.find(function.__code__, function.__globals__)
+    if isinstance(found, source.Unknown):
+        return None
+    node = copy.deepcopy(source.as_function(found.node))
+    seen = _Seen(found.context.class_name)
+    node.body = [seen.visit(statement) for statement in node.body]
+    ast.fix_missing_locations(node)
+    code = source.compile_alone(node, function.__code__, found.context)
+    return _with_hooks(code, hooks, function.__code__)
+
+
+def _with_hooks(code: CodeType, hooks: Any, whole: CodeType) -> CodeType:
     def real(const: Any) -> Any:
         if isinstance(const, CodeType):
-            return _with_hooks(const, hooks)
+            return _with_hooks(const, hooks, whole)
         return hooks if type(const) is str and const == _HOOKS else const
 
-    consts = tuple(map(real, code.co_consts))
-    return code.replace(co_consts=consts)
+    made = code.replace(co_consts=tuple(map(real, code.co_consts)))
+    _rewritten[id(made)] = (made, whole)
+    return made
 
 
 _QUESTIONS: dict[type[ast.cmpop], str] = {
@@ -66,8 +127,17 @@ _QUESTIONS: dict[type[ast.cmpop], str] = {
 }
 
 
+_COMPARISONS: dict[type[ast.cmpop], str] = {
+    ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not within", ast.Lt: "lt", ast.LtE: "le",
+    ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne",
+}  # fmt: skip
+
+
 class _Seen(ast.NodeTransformer):
     """Each call, f-string, `is`, `in`, `not` and `%` goes through a hook; everything else is as it was."""
+
+    def __init__(self, class_name: str | None) -> None:
+        self._class = class_name
 
     def _hook(self, name: str, args: list[ast.expr], at: ast.expr, keywords: Sequence[ast.keyword] = ()) -> ast.expr:
         hook = ast.Attribute(ast.Constant(_HOOKS), name, ast.Load())
@@ -77,13 +147,16 @@ class _Seen(ast.NodeTransformer):
         return call
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        if isinstance(node.func, ast.Name) and node.func.id in _LEFT_ALONE:
-            self.generic_visit(node)
-            return node
         self.generic_visit(node)
+        for one in node.keywords:
+            if one.arg is None:
+                one.value = self._hook("mapping", [one.value], one.value)
+        if isinstance(node.func, ast.Name) and node.func.id in _LEFT_ALONE:
+            return node
         if isinstance(node.func, ast.Attribute):
-            owner, name = node.func.value, ast.copy_location(ast.Constant(node.func.attr), node.func)
-            return self._hook("method", [owner, name, *node.args], node, node.keywords)
+            name = source.mangled(node.func.attr, self._class)
+            given = [node.func.value, ast.copy_location(ast.Constant(name), node.func)]
+            return self._hook("method", [*given, *node.args], node, node.keywords)
         return self._hook("call", [node.func, *node.args], node, node.keywords)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
@@ -104,10 +177,44 @@ class _Seen(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         self.generic_visit(node)
-        if len(node.ops) != 1:
+        if len(node.ops) == 1:
+            name = _QUESTIONS.get(type(node.ops[0]))
+            return node if name is None else self._hook(name, [node.left, node.comparators[0]], node)
+        if not any(isinstance(one, (ast.Is, ast.IsNot)) for one in node.ops):
             return node
-        name = _QUESTIONS.get(type(node.ops[0]))
-        return node if name is None else self._hook(name, [node.left, node.comparators[0]], node)
+        links: list[ast.expr] = []
+        for one, part in zip(node.ops, node.comparators, strict=True):
+            nothing = ast.arguments([], [], None, [], [], None, [])
+            links.append(ast.Tuple([ast.Constant(_COMPARISONS[type(one)]), ast.Lambda(nothing, part)], ast.Load()))
+        return self._hook("chain", [node.left, *links], node)
+
+    def visit_Set(self, node: ast.Set) -> ast.expr:
+        self.generic_visit(node)
+        return self._hook("set_", [ast.copy_location(ast.List(node.elts, ast.Load()), node)], node)
+
+    def visit_SetComp(self, node: ast.SetComp) -> ast.expr:
+        self.generic_visit(node)
+        return self._hook("set_", [ast.copy_location(ast.ListComp(node.elt, node.generators), node)], node)
+
+    def visit_Dict(self, node: ast.Dict) -> ast.expr:
+        self.generic_visit(node)
+        keys = [key for key in node.keys if key is not None]
+        if len(keys) < len(node.keys):
+            spread = [value if key else self._hook("mapping", [value], value) for key, value in self._pairs(node)]
+            node.values = spread
+            return node
+        if all(isinstance(key, ast.Constant) for key in keys):
+            return node
+        pairs: list[ast.expr] = [ast.Tuple([key, value], ast.Load()) for key, value in self._pairs(node) if key]
+        return self._hook("dict_", [ast.copy_location(ast.List(pairs, ast.Load()), node)], node)
+
+    def _pairs(self, node: ast.Dict) -> list[tuple[ast.expr | None, ast.expr]]:
+        return list(zip(node.keys, node.values, strict=True))
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.expr:
+        self.generic_visit(node)
+        pair = ast.Tuple([node.key, node.value], ast.Load())
+        return self._hook("dict_", [ast.copy_location(ast.ListComp(pair, node.generators), node)], node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         self.generic_visit(node)
@@ -116,6 +223,13 @@ class _Seen(ast.NodeTransformer):
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)
         return self._hook("mod", [node.left, node.right], node) if isinstance(node.op, ast.Mod) else node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        """`x.__class__`, `x.__module__`: a recorded value has answers of its own to these."""
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load) or not (node.attr.startswith("__") and node.attr.endswith("__")):
+            return node
+        return self._hook("special", [node.value, ast.copy_location(ast.Constant(node.attr), node)], node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic_visit(node)
@@ -137,12 +251,55 @@ class _Seen(ast.NodeTransformer):
         node.subject = self._hook("plain", [node.subject], node.subject)
         return node
 
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
+        self.generic_visit(node)
+        if not isinstance(node.op, ast.Mod) or not isinstance(node.target, ast.Name):
+            return node
+        loaded = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+        return ast.copy_location(ast.Assign([node.target], self._hook("imod", [loaded, node.value], node.value)), node)
+
+    def visit_Try(self, node: ast.Try) -> ast.stmt:
+        self.generic_visit(node)
+        for handler in node.handlers:
+            if handler.name is not None:
+                error = ast.copy_location(ast.Name(handler.name, ast.Load()), handler.body[0])
+                looked = self._hook("caught", [error], error)
+                handler.body.insert(0, ast.copy_location(ast.Expr(looked), handler.body[0]))
+        if node.handlers:
+            node.body = [self._tried(node.body, True)]
+        return node
+
+    visit_TryStar = visit_Try  # type: ignore[assignment]
+
+    def visit_With(self, node: ast.With) -> ast.stmt:
+        """A context manager may swallow what is raised."""
+        self.generic_visit(node)
+        for item in node.items:
+            item.context_expr = self._hook("context", [item.context_expr], item.context_expr)
+        node.body = [self._tried(node.body, False)]
+        return node
+
+    def _tried(self, body: list[ast.stmt], catching: bool) -> ast.stmt:
+        at: ast.expr = ast.copy_location(ast.Constant(catching), body[0])
+        return ast.copy_location(ast.With([ast.withitem(self._hook("trying", [at], at))], body), body[0])
+
     # types are no business of ours
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
         if node.value is not None:
             node.value = self.visit(node.value)
         return node
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
+    def visit_FunctionDef(self, node: Any) -> Any:
+        node.args.defaults = [self.visit(default) for default in node.args.defaults]
+        node.args.kw_defaults = [default and self.visit(default) for default in node.args.kw_defaults]
+        node.decorator_list = [self.visit(decorator) for decorator in node.decorator_list]
         node.body = [self.visit(statement) for statement in node.body]
+        return node
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.stmt:
+        outer, self._class = self._class, node.name
+        self.generic_visit(node)
+        self._class = outer
         return node

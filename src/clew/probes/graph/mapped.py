@@ -22,13 +22,14 @@ _pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("clew_pool", default=N
 class MapOperator(Operator):
     """An operator called for each of the values: one step of a graph, however many there are."""
 
-    def __init__(self, inner: Callable[..., Any]) -> None:
+    def __init__(self, inner: Callable[..., Any], star: bool = False) -> None:
         self.inner = inner
-        super().__init__(self.each, name=f"map({_name(inner)})")
+        self.star = star  # each value is the arguments of a call
+        super().__init__(self.each, name=f"{'starmap' if star else 'map'}({_name(inner)})")
 
     def each(self, *columns: Iterable[Any]) -> list[Any]:
         pool, call = _pool.get(), _unrecorded(self.inner)
-        rows = list(zip(*columns, strict=True))
+        rows = [tuple(row) for row in columns[0]] if self.star else list(zip(*columns, strict=True))
         if pool is None or len(rows) < 2:
             return [call(*row) for row in rows]
         return list(pool.map(lambda row: call(*row), rows))
@@ -42,22 +43,30 @@ def _unrecorded(inner: Any) -> Callable[..., Any]:
     return inner.call if isinstance(inner, Operator) else inner
 
 
-_maps: dict[int, tuple[Any, MapOperator]] = {}
+_maps: dict[tuple[int, bool], tuple[Any, MapOperator]] = {}
 
 
-def map(op: Callable[..., Any], *columns: Any) -> Any:
+def map(op: Any, *columns: Any) -> Any:
     """`[op(x) for x in xs]`; in a recorded pipeline one step, whatever the length."""
+    return _mapping(op, star=False)(*columns)
+
+
+def starmap(op: Any, rows: Any) -> Any:
+    """`[op(*row) for row in rows]`, likewise."""
+    return _mapping(op, star=True)(rows)
+
+
+def _mapping(op: Any, star: bool) -> MapOperator:
     if not callable(op):
         what = f"clew.map takes an operator, not a {type(op).__name__}."
         raise TargetError("not-an-operator", what, "clew.map(op, xs)")
-    session = current()
-    if session is not None and not is_operator(op):
+    if current() is not None and not is_operator(op):
         what = f"clew.map in a recorded pipeline takes an operator, and {_name(op)} is none."
         raise TargetError("not-an-operator", what, "Put @clew.op on it.")
-    known = _maps.get(id(op))
+    known = _maps.get((id(op), star))
     if known is None or known[0] is not op:
-        known = _maps[id(op)] = (op, MapOperator(op))
-    return known[1](*columns)
+        known = _maps[(id(op), star)] = (op, MapOperator(op, star))
+    return known[1]
 
 
 class Pending:
@@ -71,7 +80,7 @@ class Pending:
         return self._result if self._future is None else self._future.result()
 
 
-def submit(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Pending:
+def submit(op: Any, *args: Any, **kwargs: Any) -> Pending:
     """Call an operator without waiting; in a recorded pipeline a step that others need not wait for."""
     if not callable(op):
         what = f"clew.submit takes an operator, not a {type(op).__name__}."
@@ -83,7 +92,7 @@ def submit(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Pending:
     return Pending(future=pool.submit(context.run, op, *args, **kwargs))
 
 
-for _function in (map, submit):  # called in a recorded pipeline, they see to it themselves
+for _function in (map, starmap, submit):  # called in a recorded pipeline, they see to it themselves
     vars(_function)["__clew_op__"] = True
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from types import FunctionType, MethodType
 from typing import Any
 
 from clew.errors import GraphError
@@ -29,12 +31,31 @@ def _merge(known: Block, new: Block, ids: dict[int, int]) -> Block:
         if not (isinstance(a, Step) and isinstance(b, Step) and _same_step(a, b)):
             raise _differs(a, b)
         ids[b.id] = a.id
+        _also_changes(a, b)
     common = len(known.events)
     if known.decision is not None and len(new.events) > common:
         return _decided(known, new, common, ids)
-    if len(new.events) != common:
-        raise _differs(known.events[-1] if known.events else None, new.events[min(common, len(new.events) - 1)])
+    if len(new.events) != common or known.decision is not None:
+        raise _differs(None, _first_beyond(known, new))
+    if not _same_template(known.output, _template(new.output, ids)):
+        raise _differs(None, known.events[-1] if known.events else None)
     return known
+
+
+def _first_beyond(known: Block, new: Block) -> Event | None:
+    """What one of two blocks does after the other is at its end."""
+    if len(new.events) > len(known.events):
+        return new.events[len(known.events)]
+    return known.events[len(new.events)] if len(known.events) > len(new.events) else known.decision
+
+
+def _also_changes(a: Step, b: Step) -> None:
+    """What a step changes for one of the examples, it may change for all."""
+    if a.effect and not a.changes:
+        return
+    if b.effect:
+        a.changes = tuple(dict.fromkeys((*a.changes, *b.changes))) if b.changes else ()
+        a.effect = True
 
 
 def _branched(known: Block, new: Block, number: int, ids: dict[int, int]) -> Block:
@@ -75,12 +96,9 @@ def _rest(new: Block, number: int, ids: dict[int, int]) -> Block:
         if isinstance(event, Step):
             fresh = _fresh()
             ids[event.id] = fresh
-            event = Step(
-                fresh, event.kind, event.target, event.args, event.kwargs, event.where, event.effect, event.changes,
-                event.type,
-            )  # fmt: skip
+            event = replace(event, id=fresh)
         events.append(event)
-    return Block(events, None if new.output is None else _template(new.output, ids))
+    return Block(events, _template(new.output, ids))
 
 
 _next = [1_000_000]
@@ -93,14 +111,15 @@ def _fresh() -> int:
 
 def _renamed(event: Event, ids: dict[int, int]) -> Event:
     if isinstance(event, Guard):
-        return Guard(event.kind, ids.get(event.ref, event.ref), event.expected, event.where, event.condition)
+        return replace(event, ref=ids.get(event.ref, event.ref))
     args = tuple(_template(arg, ids) for arg in event.args)
     kwargs = {name: _template(value, ids) for name, value in event.kwargs.items()}
     changes = tuple(ids.get(id, id) for id in event.changes)
-    return Step(event.id, event.kind, event.target, args, kwargs, event.where, event.effect, changes, event.type)
+    return replace(event, args=args, kwargs=kwargs, changes=changes)
 
 
-def _template(template: Template, ids: dict[int, int]) -> Template:
+def _template(template: Template | None, ids: dict[int, int]) -> Template:
+    assert template is not None
     return mapped(template, lambda leaf: Ref(ids.get(leaf.id, leaf.id)) if isinstance(leaf, Ref) else leaf)
 
 
@@ -111,6 +130,7 @@ def _same_question(a: Guard, b: Guard) -> bool:
 def _same_step(a: Step, b: Step) -> bool:
     return (
         a.kind == b.kind
+        and a.fails == b.fails
         and _same_target(a.target, b.target)
         and len(a.args) == len(b.args)
         and list(a.kwargs) == list(b.kwargs)
@@ -120,21 +140,31 @@ def _same_step(a: Step, b: Step) -> bool:
 
 
 def _same_target(a: Any, b: Any) -> bool:
-    return a is b or (type(a) is str and a == b) or (hasattr(a, "target") and a.target == getattr(b, "target", None))
+    if a is b or (type(a) is str and type(b) is str):
+        return bool(a is b or a == b)
+    if type(a) is not type(b) or type(a) is str:
+        return False
+    one, other = a.target, b.target
+    if isinstance(one, MethodType) and isinstance(other, MethodType):
+        return one.__self__ is other.__self__ and one.__func__ is other.__func__
+    return one is other or (isinstance(one, FunctionType) and same(one, other))
 
 
-def _same_template(a: Template, b: Template) -> bool:
+def _same_template(a: Template | None, b: Template | None) -> bool:
     if isinstance(a, Ref) and isinstance(b, Ref):
         return a.id == b.id
     if isinstance(a, Const) and isinstance(b, Const):
         return same(a.value, b.value)
     if isinstance(a, Build) and isinstance(b, Build):
-        parts = zip((*a.keys, *a.items), (*b.keys, *b.items), strict=False)
-        return (a.kind, len(a.items)) == (b.kind, len(b.items)) and all(_same_template(x, y) for x, y in parts)
+        if (a.kind, len(a.items), len(a.keys)) != (b.kind, len(b.items), len(b.keys)):
+            return False
+        return all(map(_same_template, (*a.keys, *a.items), (*b.keys, *b.items)))
     return False
 
 
-def _differs(a: Event | None, b: Event) -> GraphError:
-    where = f"{b.where}" + (f" (and {a.where} before)" if a is not None and a.where != b.where else "")
+def _differs(a: Event | None, b: Event | None) -> GraphError:
+    where = f"{b.where}" if b is not None else "the output"
+    if a is not None and b is not None and a.where != b.where:
+        where += f" (and {a.where} before)"
     what = f"{where}: the pipeline did something else for another example, without deciding by a recorded value."
     return GraphError("graph-examples", what, "Let it decide by its inputs, or record two graphs.")

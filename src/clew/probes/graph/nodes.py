@@ -58,6 +58,8 @@ class Step:
     effect: bool = False  # it changes something: kept even if nobody uses its result
     changes: tuple[int, ...] = ()  # ids of the values it was seen to change in place
     type: str = ""  # of what it gave
+    fails: bool = False  # it raised, and the pipeline went on: its value is what was raised, or None
+    tried: bool = False  # it did not raise, inside a `try` that would have caught it
 
     @property
     def refs(self) -> set[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import operator
 from collections.abc import Callable
+from contextvars import ContextVar
 from importlib import import_module
 from typing import Any
 
@@ -24,8 +25,17 @@ PYTHON: dict[str, Callable[..., Any]] = {
     "not": operator.not_,
     "is": operator.is_,
     "is not": operator.is_not,
+    "in": lambda item, container: item in container,
+    "not within": lambda item, container: item not in container,
     "not in": lambda container, item: item not in container,
     "setattr": setattr,
+    "delattr": delattr,
+    "getattr": getattr,
+    "getitem": operator.getitem,
+    "made": lambda value: value,  # a container, from now on a value of its own
+    "drawn": lambda iterator: next(((True, item) for item in iterator), (False, None)),
+    "raised": lambda error: "nothing raised" if error is None else type(error).__name__,
+    "raised as": lambda error: "nothing raised" if error is None else f"{type(error).__name__}{error.args!r}",
     "call": lambda function, *args, **kwargs: function(*args, **kwargs),
     "list": list,
     "text": lambda value, conversion, spec: format(CONVERSIONS[conversion](value), spec),
@@ -36,23 +46,64 @@ CONVERSIONS: dict[str, Callable[[Any], Any]] = {"": lambda value: value, "r": re
 #: functions of `builtins` that only compute, and are steps; of these the iterators are taken as lists
 PURE = frozenset(
     {
-        "abs", "all", "any", "ascii", "bin", "bool", "bytes", "chr", "complex", "dict", "divmod", "float", "format",
-        "frozenset", "hex", "int", "len", "list", "max", "min", "oct", "ord", "pow", "range", "repr", "round", "set",
-        "slice", "sorted", "str", "sum", "tuple",
+        "abs", "all", "any", "ascii", "bin", "bool", "bytearray", "bytes", "callable", "chr", "complex", "dict",
+        "divmod", "float", "format", "frozenset", "hash", "hasattr", "hex", "int", "isinstance", "issubclass", "len",
+        "list", "max", "min", "oct", "ord", "pow", "range", "repr", "round", "set", "slice", "sorted", "str", "sum",
+        "tuple", "type",
     }
 )  # fmt: skip
 LISTED = frozenset({"enumerate", "filter", "map", "reversed", "zip"})
+LAZY = frozenset({"enumerate", "filter", "iter", "map", "next", "reversed", "zip"})  # done item by item
 
 #: modules of the standard library that only compute
 CALCULATING = frozenset(
     {
-        "base64", "binascii", "bisect", "calendar", "cmath", "collections", "colorsys", "copy", "csv", "datetime",
-        "decimal", "difflib", "fractions", "functools", "hashlib", "heapq", "html", "itertools", "json", "math",
-        "numbers", "operator", "re", "shlex", "statistics", "string", "struct", "textwrap", "unicodedata",
+        "base64", "binascii", "bisect", "calendar", "cmath", "collections", "colorsys", "copy", "csv", "dataclasses",
+        "datetime", "decimal", "difflib", "fractions", "functools", "hashlib", "heapq", "html", "itertools", "json",
+        "math", "numbers", "operator", "re", "shlex", "statistics", "string", "struct", "textwrap", "unicodedata",
         "urllib.parse", "zlib",
     }
 )  # fmt: skip
+_CHANCE = ("rand", "bernoulli", "multinomial", "normal", "poisson", "dropout", "seed", "manual_seed", "shuffle")
+PATHS = ("join", "basename", "dirname", "split", "splitext", "normpath", "isabs")  # of os.path: these only compute
 ARRAYS = ("numpy", "torch", "scipy", "pandas")  # libraries whose functions are steps by default
+
+
+_inside: ContextVar[list[Any] | None] = ContextVar("clew_graph_contexts", default=None)
+
+
+def entered(manager: Any) -> Any:
+    """`with torch.no_grad():` begins."""
+    held = _inside.get()
+    if held is not None:
+        held.append(manager)
+    return type(manager).__enter__(manager)
+
+
+def left(manager: Any) -> None:
+    held = _inside.get()
+    if held is not None and manager in held:
+        held.remove(manager)
+    type(manager).__exit__(manager, None, None, None)
+
+
+PYTHON.update(enter=entered, leave=left)
+
+
+def unwinding(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that leaves what it has entered also when it fails."""
+
+    def unwound(*args: Any) -> Any:
+        held: list[Any] = []
+        token = _inside.set(held)
+        try:
+            return function(*args)
+        finally:
+            _inside.reset(token)
+            for manager in reversed(held):
+                type(manager).__exit__(manager, None, None, None)
+
+    return unwound
 
 
 def function_named(name: str) -> Callable[..., Any]:
@@ -66,6 +117,12 @@ def function_named(name: str) -> Callable[..., Any]:
     if module == "builtins" and rest in LISTED:
         return lambda *args: list(found(*args))
     return found  # type: ignore[no-any-return]
+
+
+def by_chance(name: str) -> bool:
+    """Whether a function draws random numbers, or sets where they begin: its order among its like matters."""
+    module, _, function = name.partition(":")
+    return ".random" in module or function.rpartition(".")[2].startswith(_CHANCE)
 
 
 def name_of(function: Any) -> str | None:
@@ -103,7 +160,7 @@ def _searched(function: Any, module: str | None) -> str | None:
     name = getattr(function, "__name__", None)
     if not isinstance(name, str):
         return None
-    for place in ("torch", "torch.nn.functional", "torch.Tensor", "numpy", "math", "builtins"):
+    for place in ("torch", "torch.nn.functional", "torch.Tensor", "numpy", "numpy.random", "math", "builtins"):
         try:
             if place == "torch.Tensor":
                 if getattr(import_module("torch").Tensor, name, None) is function:

@@ -11,9 +11,12 @@ from typing import Any
 
 from clew.errors import TargetError
 
-from .session import current
+from .bundle import examples
+from .bundle.constructors import Notes, constructing, kept
+from .parts import handed
+from .session import current, recording_of
 
-_made: weakref.WeakKeyDictionary[Any, Made] = weakref.WeakKeyDictionary()  # objects of operator classes
+_made: dict[int, tuple[Any, Made]] = {}  # objects of operator classes, by identity: they need not be hashable
 
 
 class Made:
@@ -23,6 +26,7 @@ class Made:
         self.cls = cls
         self.args = args
         self.kwargs = kwargs
+        self.notes = Notes()  # what its constructor did besides
 
 
 class Operator:
@@ -35,9 +39,10 @@ class Operator:
         functools.update_wrapper(self, target, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        session = current()
+        session = recording_of(args, kwargs)
         if session is None:
             return self.target(*args, **kwargs)
+        examples.note(self.target, handed(args), handed(kwargs))
         return session.operator(self, args, kwargs)
 
     @property
@@ -65,7 +70,15 @@ def _name_of(target: Any) -> str:
 
 
 def is_operator(thing: Any) -> bool:
-    return isinstance(thing, Operator) or getattr(thing, "__clew_op__", None) is not None
+    """Whether calling it is a step. Asked without running anybody's code."""
+    kind = type(thing)
+    if issubclass(kind, (Operator, OperatorObject)):
+        return True
+    if kind is MethodType:
+        thing, kind = thing.__func__, type(thing.__func__)
+    if kind is FunctionType:
+        return "__clew_op__" in vars(thing)
+    return any("__clew_op__" in vars(base) for base in type.mro(thing if isinstance(thing, type) else kind))
 
 
 def op(target: Any = None, *, name: str | None = None, side_effects: bool = False) -> Any:
@@ -76,10 +89,10 @@ def op(target: Any = None, *, name: str | None = None, side_effects: bool = Fals
     """
     if target is None:
         return lambda thing: op(thing, name=name, side_effects=side_effects)
+    if isinstance(target, type):
+        return target if "__clew_op__" in vars(target) else _operator_class(target, side_effects)
     if is_operator(target):
         return target
-    if isinstance(target, type):
-        return _operator_class(target, side_effects)
     if not callable(target) and not _has_methods(target):
         what = f"clew.op was put on a {type(target).__name__}, which cannot be called."
         raise TargetError("not-an-operator", what, "Put it on a function, a class or a model.")
@@ -113,46 +126,84 @@ class OperatorObject:
 
 def _operator_class(cls: type, side_effects: bool) -> type:
     """The class itself; its objects remember how they were made, and their public methods are steps."""
-    init: Any = cls.__init__  # type: ignore[misc]
+    init: Any = cls.__init__ if cls.__init__ is not object.__init__ else _nothing  # type: ignore[misc]
 
     @functools.wraps(init)
     def making(self: Any, *args: Any, **kwargs: Any) -> None:
-        if type(self) is cls or self not in _made:
-            _made[self] = Made(type(self), args, kwargs)
-        session = current()
-        if session is None:
+        if type(self) is not cls and made(self) is not None:  # called by the constructor of a class below
             init(self, *args, **kwargs)
             return
-        with session.aside():
-            init(self, *args, **kwargs)
+        how = _remember(self, Made(type(self), kept(handed(args)), kept(handed(kwargs))))
+        session = current()
+        with constructing(how.notes, self):
+            if session is None:
+                init(self, *args, **kwargs)
+                return
+            with session.aside():
+                init(self, *args, **kwargs)
 
     cls.__init__ = making  # type: ignore[misc]
     for name, function in list(vars(cls).items()):
-        if isinstance(function, FunctionType) and (name == "__call__" or not name.startswith("_")):
+        if name != "__call__" and name.startswith("_"):
+            continue
+        if isinstance(function, FunctionType) and not is_operator(function):
             setattr(cls, name, _method(function, side_effects))
+        elif isinstance(function, (staticmethod, classmethod)) and isinstance(function.__func__, FunctionType):
+            setattr(cls, name, _of_class(function, side_effects))
     cls.__clew_op__ = True  # type: ignore[attr-defined]
     return cls
+
+
+def _remember(obj: Any, how: Made) -> Made:
+    key = id(obj)
+    try:
+        held: Any = weakref.ref(obj, lambda _: _made.pop(key, None))
+    except TypeError:  # of a class with slots: remembered for good
+        held = functools.partial(_itself, obj)
+    _made[key] = (held, how)
+    return how
+
+
+def _itself(obj: Any) -> Any:
+    return obj
+
+
+def _nothing(self: Any, *args: Any, **kwargs: Any) -> None:
+    """A class without a constructor, or with `__new__` alone."""
 
 
 def _method(function: FunctionType, side_effects: bool) -> Any:
     @functools.wraps(function)
     def stepping(self: Any, *args: Any, **kwargs: Any) -> Any:
-        session = current()
+        session = recording_of(args, kwargs)
         if session is None:
             return function(self, *args, **kwargs)
         bound = Operator(MethodType(function, self), name=_name_of(function), side_effects=side_effects)
-        return session.operator(bound, args, kwargs)
+        return bound(*args, **kwargs)
 
     stepping.__clew_op__ = True  # type: ignore[attr-defined]
     return stepping
 
 
+def _of_class(method: Any, side_effects: bool) -> Any:
+    """A static method, or a method of the class."""
+    function = method.__func__
+    if isinstance(method, classmethod):
+        return classmethod(_method(function, side_effects))
+    operator = Operator(function, side_effects=side_effects)
+
+    @functools.wraps(function)
+    def stepping(*args: Any, **kwargs: Any) -> Any:
+        return operator(*args, **kwargs)
+
+    stepping.__clew_op__ = True  # type: ignore[attr-defined]
+    return staticmethod(stepping)
+
+
 def made(obj: Any) -> Made | None:
     """How an object was made, if its class is an operator's."""
-    try:
-        return _made.get(obj)
-    except TypeError:
-        return None
+    held, how = _made.get(id(obj), (None, None))
+    return how if held is not None and held() is obj else None
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature:

@@ -4,38 +4,69 @@ from __future__ import annotations
 
 from .nodes import Block, Guard, Step, refs_in
 
+_SCALARS = ("int", "float", "bool", "str", "bytes", "complex", "NoneType")
+
 
 def pruned(block: Block) -> Block:
     """The same without what makes no difference."""
-    return _pruned(block)[0]
+    return _pruned(block, _Kin(block))[0]
 
 
-def _pruned(block: Block) -> tuple[Block, set[int]]:
+class _Kin:
+    """Values that may be one object, or parts of each other: a change of one may be a change of the others."""
+
+    def __init__(self, block: Block) -> None:
+        self._parent: dict[int, int] = {}
+        steps = list(block.steps())
+        made = {step.id for step in steps}
+        self._given = {id for step in steps for id in step.refs if id not in made}  # inputs: the caller has them too
+        for step in steps:
+            if step.type.rpartition(".")[2] in _SCALARS and not step.changes:
+                continue
+            for id in {*step.refs, *step.changes}:
+                self._join(step.id, id)
+
+    def of(self, id: int) -> int:
+        while self._parent.setdefault(id, id) != id:
+            id = self._parent[id]
+        return id
+
+    def given(self) -> set[int]:
+        return {self.of(id) for id in self._given}
+
+    def _join(self, a: int, b: int) -> None:
+        self._parent[self.of(a)] = self.of(b)
+
+
+def _pruned(block: Block, kin: _Kin) -> tuple[Block, set[int]]:
     needed = {ref.id for ref in refs_in(block.output)}
     branches = []
     for expected, branch in block.branches:
-        kept, wanted = _pruned(branch)
+        kept, wanted = _pruned(branch, kin)
         branches.append((expected, kept))
         needed |= wanted
     if block.decision is not None:
         needed.add(block.decision.ref)
+    concerned = {kin.of(id) for id in needed} | kin.given()
     events = []
     for event in reversed(block.events):
         if isinstance(event, Guard):
             needed.add(event.ref)
-        elif not _is_needed(event, needed):
+            concerned.add(kin.of(event.ref))
+        elif not _is_needed(event, needed, concerned, kin):
             continue
         else:
             needed |= event.refs
+            concerned |= {kin.of(id) for id in event.refs}
         events.append(event)
     events.reverse()
     return Block(events, block.output, block.decision, branches), needed
 
 
-def _is_needed(step: Step, needed: set[int]) -> bool:
+def _is_needed(step: Step, needed: set[int], concerned: set[int], kin: _Kin) -> bool:
     if step.id in needed:
         return True
     if not step.effect:
         return False
     # A change of something that nobody looks at any more makes no difference; an effect of another kind does.
-    return not step.changes or any(id in needed for id in step.changes)
+    return not step.changes or any(kin.of(id) in concerned for id in step.changes)

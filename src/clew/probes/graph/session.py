@@ -5,26 +5,29 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from clew.errors import GraphError
-from clew.values import SCALARS, capture
 from clew.values.classes import type_name
 
-from . import operations
-from .nodes import Build, Const, Event, Guard, Input, Ref, Step, Template, Where
-from .traced import Traced, holds_traced, is_traced, raw
+from . import operations, outside
+from .changes import Before, Changes, can_change, kept, leaves_arguments, may_change
+from .nodes import SEEN, Const, Event, Guard, Input, Ref, Step, Template, Where
+from .parts import PLAIN, Handed, copied, handed, holds_traced, traced_in
+from .templates import Templates, settled
+from .traced import Traced, is_traced, raw
 
 if TYPE_CHECKING:
     from .operators import Operator
 
 _HERE = os.path.dirname(os.path.realpath(__file__)) + os.sep
-_UNCHANGING = (*SCALARS, tuple, frozenset, type)
 _session: ContextVar[Session | None] = ContextVar("clew_recording", default=None)
+_open: list[Session] = []  # everywhere: a thread of the pipeline's own finds its recording by the values it is given
 
 
 class ConstantWarning(UserWarning):
@@ -36,6 +39,17 @@ def current() -> Session | None:
     return _session.get()
 
 
+def recording_of(args: Any, kwargs: Any) -> Session | None:
+    """The recording that goes on here, or the one that the arguments come from."""
+    session = _session.get()
+    if session is not None or not _open:
+        return session
+    for value in traced_in((args, kwargs)):
+        owner: Session = value._self_session
+        return None if owner.closed else owner
+    return None
+
+
 class Session:
     """A pipeline that is being run and recorded."""
 
@@ -44,16 +58,31 @@ class Session:
         self.closed = False
         self.events: list[Event] = []
         self.inputs: list[Input] = []
-        self._ids = 0
+        self.trying = 0  # how many `try` and `with` blocks are open: what fails in them decides where it goes on
+        self.catching = 0  # how many of them are `try`
+        self.ids = 0
+        self._lock = threading.RLock()
+        self._asked: set[tuple[str, int]] = set()  # questions answered since anything was changed
+        self._raised: list[tuple[BaseException, int]] = []
+        self._templates = Templates(self)
+        self.changes = Changes(self)
 
     @contextmanager
     def open(self) -> Iterator[None]:
         token = _session.set(self)
+        _open.append(self)
         try:
             yield
+            self.changes.check()
+            self._templates.check()
         finally:
             self.closed = True
+            _open.remove(self)
             _session.reset(token)
+            changed = outside.settle()
+        for name in changed:
+            said = f"clew: the pipeline changed {name} while it was recorded, and the graph will not."
+            warnings.warn(f"{said} Do that in a clew.op with side_effects=True.", ConstantWarning, stacklevel=4)
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -65,12 +94,17 @@ class Session:
             _session.reset(token)
 
     def input(self, name: str, value: Any, default: Any = None, has_default: bool = False) -> Traced:
-        self.inputs.append(Input(self._ids, name, default, has_default))
-        return self._value(value)
+        self.inputs.append(Input(self.ids, name, default, has_default))
+        return self.value(value)
 
-    def _value(self, value: Any) -> Traced:
-        self._ids += 1
-        return Traced(value, self, self._ids - 1)
+    def value(self, value: Any) -> Traced:
+        with self._lock:
+            self.ids += 1
+            return Traced(value, self, self.ids - 1)
+
+    def template(self, value: Any) -> Template:
+        """How an argument, or what comes out, is made again."""
+        return self._templates.of(value)
 
     # ---- steps
 
@@ -78,43 +112,99 @@ class Session:
         self, kind: str, target: Any, args: Sequence[Any], kwargs: dict[str, Any] | None = None, changes: Any = None
     ) -> Any:
         """Do something with recorded values, and write it down."""
-        kwargs = kwargs or {}
-        plain, named = [raw(arg) for arg in args], {name: raw(value) for name, value in kwargs.items()}
+        do, kwargs = _doing(kind, target), kwargs or {}
         if self.closed:
-            return _doing(kind, target)(*plain, **named)
-        step = self._begun(kind, target, args, kwargs)
-        with self.aside():
-            result = _doing(kind, target)(*plain, **named)
-        if changes is not None and not isinstance(raw(changes), _UNCHANGING):
-            step.effect, step.changes = True, (changes._self_id,)
-        elif kind == "method" and not isinstance(plain[0], _UNCHANGING):
-            step.effect = True  # it may have changed what it belongs to
-            step.changes = (args[0]._self_id,) if is_traced(args[0]) else ()
-        return self._ended(step, result)
-
-    def _begun(self, kind: str, target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Step:
-        templates = tuple(self.template(arg) for arg in args)
-        named = {name: self.template(value) for name, value in kwargs.items()}
-        return Step(-1, kind, target, templates, named, place())
-
-    def _ended(self, step: Step, result: Any) -> Traced:
-        given = self._value(result)
-        step.id, step.type = given._self_id, type_name(type(result))
-        self.events.append(step)
-        return given
+            return do(*handed(list(args)), **handed(kwargs))
+        effect = kind == "function" and operations.by_chance(target)
+        if kind == "method" and not is_traced(args[0]):  # of an object that was there before, and may be another now
+            effect = can_change(args[0]) and type(args[0]) not in PLAIN
+        step = Step(-1, kind, target, (), {}, place(), effect)
+        return self._done(step, do, tuple(args), kwargs, changes)
 
     def operator(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """An operator is called."""
         if self.closed:
-            return op.call(*raw(args), **raw(kwargs))
-        step = self._begun("operator", op, args, kwargs)
-        before = _digests(args, kwargs)
-        with self.aside():
-            result = op.call(*raw(args), **raw(kwargs))
-        changed = _changed(before)
-        step.effect = op.side_effects or bool(changed)
-        step.changes = tuple(changed)
-        return self._ended(step, result)
+            return op.call(*handed(args), **handed(kwargs))
+        step = Step(-1, "operator", op, (), {}, place(), effect=op.side_effects)
+        return self._done(step, op.call, args, kwargs, None)
+
+    def _done(self, step: Step, do: Callable[..., Any], args: Any, kwargs: dict[str, Any], changes: Any) -> Any:
+        self.changes.check()
+        args, kwargs = settled(args), settled(kwargs)
+        step.args, step.kwargs = self._given(args, kwargs)
+        pairs: Handed = []
+        plain, named = [handed(arg, pairs) for arg in args], {name: handed(kwargs[name], pairs) for name in kwargs}
+        before = Before(step, args, kwargs, pairs)
+        try:
+            with self.aside():
+                result = do(*plain, **named)
+        except Exception as error:
+            self._failed(step, error)
+            raise
+        altered = may_change(step, args, result, before, changes)
+        is_safe = leaves_arguments(step, args, result)
+        touched = [(own, given, self._apart(own, given)) for own, given in before.touched(is_safe)]
+        if touched:
+            step.args, step.kwargs = self._given(args, kwargs)
+            self._templates.replaced.clear()
+        altered += [made._self_id for *_, made in touched]
+        if self.trying:
+            step.effect, step.tried = True, self.catching > 0
+            if step.tried:
+                _as_call(step)
+        elif altered and not step.effect:
+            step.effect, step.changes = True, tuple(dict.fromkeys(altered))
+        given = self.ended(step, result)
+        self._settle(touched, kept(step, plain, result, pairs), step.where)
+        return given
+
+    def _given(self, args: Any, kwargs: dict[str, Any]) -> tuple[tuple[Template, ...], dict[str, Template]]:
+        return tuple(map(self.template, args)), {name: self.template(value) for name, value in kwargs.items()}
+
+    def _apart(self, own: Any, given: Any) -> Traced:
+        """A container of the pipeline's own that a step has changed becomes a value, made before the step."""
+        made = self.noted("python", "made", (self.template(own),), given)
+        self._templates.replaced[id(own)] = Ref(made._self_id)
+        return made
+
+    def _settle(self, touched: list[Any], shared: list[tuple[Any, Any]], where: Where) -> None:
+        for own, _, made in touched:
+            self.changes.refill(own, made)
+        for own, given in shared:
+            self.changes.share(own, given, where)
+
+    def ended(self, step: Step, result: Any) -> Traced:
+        with self._lock:
+            given = self.value(result)
+            step.id, step.type = given._self_id, type_name(type(result))
+            self.events.append(step)
+            if step.effect:
+                self._asked.clear()
+        return given
+
+    def noted(
+        self, kind: str, target: Any, args: tuple[Template, ...], result: Any, kwargs: dict[str, Template] | None = None
+    ) -> Traced:
+        """A step that was done already, or that only puts something together."""
+        return self.ended(Step(-1, kind, target, args, kwargs or {}, place()), result)
+
+    def _failed(self, step: Step, error: Exception) -> None:
+        """It raised, and the pipeline may go on by that: a graph in which it would not raise is another."""
+        _as_call(step)
+        step.fails, step.effect = True, True
+        ref = self.ended(step, error)._self_id
+        self._raised.append((error, ref))
+        self.decide("value", self.noted("python", "raised", (Ref(ref),), operations.PYTHON["raised"](error)))
+
+    def caught(self, error: BaseException) -> None:
+        """The pipeline looks at what was raised: then it is guarded word by word."""
+        for known, ref in self._raised:
+            if known is error:
+                self.decide(
+                    "value", self.noted("python", "raised as", (Ref(ref),), operations.PYTHON["raised as"](error))
+                )
+
+    # ---- libraries
 
     def library_call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A function of a library that is known to be found again by its name."""
@@ -125,9 +215,8 @@ class Session:
 
     def ufunc(self, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = f"numpy:{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
-        out = kwargs.get("out")
-        changes = out[0] if isinstance(out, tuple) and out and is_traced(out[0]) else None
-        return self.step("function", name, inputs, kwargs, changes=changes)
+        changed = inputs[0] if method == "at" else (kwargs.get("out") or (None,))[0]
+        return self.step("function", name, inputs, kwargs, changes=changed if is_traced(changed) else None)
 
     def torch_call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = operations.name_of(function)
@@ -148,65 +237,95 @@ class Session:
             if bound is not None and not isinstance(bound, type):
                 return self.step("method", function.__name__, (bound, *args), kwargs)
             raise operations.cannot_be_found(function)
+        step = Step(-1, "function", "", (), {}, place())
+        before = Before(step, args, kwargs, [])
         with self.aside():
-            result = function(*raw(args), **raw(kwargs))
+            result = function(*handed(args), **handed(kwargs))
+        name = str(getattr(function, "__qualname__", type(function).__name__))
+        if before.changed():
+            what = f"{step.where}: {name}() changes a recorded value, and the graph would not."
+            raise GraphError("graph-changed", what, 'Make it a clew.op, or record with library="operator".')
         if holds_traced(args) or holds_traced(kwargs):
-            where = place()
-            name = getattr(function, "__qualname__", type(function).__name__)
-            said = f"{where}: what {name}() gave is a constant of the graph from now on, though it depends on an input"
-            remedy = 'Make it a clew.op, or record with library="operator".'
-            warnings.warn_explicit(f"{said}. {remedy}", ConstantWarning, where.file, where.line)
+            self.warn(f"what {name}() gave is a constant of the graph from now on, though it depends on an input")
         return result
+
+    def warn(self, said: str) -> None:
+        where = place()
+        remedy = 'Make it a clew.op, or record with library="operator".'
+        warnings.warn_explicit(f"{where}: {said}. {remedy}", ConstantWarning, where.file, where.line)
 
     # ---- decisions
 
     def decide(self, kind: str, value: Traced) -> Any:
         """The plain answer to a question, guarded."""
-        from .nodes import SEEN
-
-        answer = SEEN[kind](raw(value))
+        held = raw(value)
+        answer = SEEN[kind](held)
         if not self.closed:
-            where = place()
-            line = linecache.getline(where.file, where.line).strip()
-            self.events.append(Guard(kind, value._self_id, answer, where, line))
+            self._guard(kind, value, answer)
         return answer
+
+    def _guard(self, kind: str, value: Traced, answer: Any) -> None:
+        with self._lock:
+            if (kind, value._self_id) in self._asked:
+                return
+            self._asked.add((kind, value._self_id))
+            where = place()
+            line = linecache.getline(where.file, where.line).strip() or "(a line without source)"
+            expected = _fixed(answer) if kind == "value" else answer
+            self.events.append(Guard(kind, value._self_id, expected, where, line))
 
     def plain(self, value: Traced) -> Any:
         """The value itself, where nothing else will do: the graph holds for this value only, and says so."""
         return self.decide("value", value)
 
-    def unpacked(self, value: Traced) -> list[Any]:
-        """The items of a value, of which there are so many."""
+    def class_of(self, value: Traced) -> type:
+        """What isinstance() goes by. Libraries and clew itself ask as well: only the pipeline decides by it."""
+        return type(raw(value)) if current() is not self else self.decide("type", value)
+
+    def unpacked(self, value: Traced) -> Iterator[Any]:
+        """The items of a value, of which there are so many: one after the other, as they are then."""
         held = raw(value)
+        if hasattr(type(held), "__next__"):
+            yield from self._drawn(value)
+            return
         is_sequence = hasattr(type(held), "__len__") and hasattr(type(held), "__getitem__")
         if not is_sequence or isinstance(held, Mapping):
-            return self.unpacked(self.step("python", "list", (value,)))
-        count = self.decide("length", value)
-        return [self.step("item", "", (value, number)) for number in range(count)]
+            value = self.step("python", "list", (value,))
+        number, count = 0, self.decide("length", value)
+        while number < count:
+            yield self.step("item", "", (value, number))
+            number += 1
+            if len(raw(value)) != count:  # changed on the way
+                count = self.decide("length", value)
 
-    # ---- templates
+    def _drawn(self, value: Traced) -> Iterator[Any]:
+        while True:
+            drawn = self.step("python", "drawn", (value,), changes=value)
+            if not self.decide("truth", self.step("item", "", (drawn, 0))):
+                return
+            yield self.step("item", "", (drawn, 1))
 
-    def template(self, value: Any) -> Template:
-        """How an argument is made again."""
-        if is_traced(value):
-            if value._self_session is not self:
-                what = "a value of another recording is used here."
-                raise GraphError("graph-other-recording", what, "Pass it as an input, or record both together.")
-            return Ref(value._self_id)
-        if not holds_traced(value):
-            return Const(value)
-        kind = type(value).__name__
-        if isinstance(value, dict):
-            keys = tuple(self.template(key) for key in value)
-            return Build(kind, tuple(self.template(item) for item in value.values()), keys)
-        items = (value.start, value.stop, value.step) if isinstance(value, slice) else value
-        return Build(kind, tuple(self.template(item) for item in items))
+    def within(self, manager: Any) -> Traced:
+        """A context of a library, entered again when the graph is run."""
+        if not is_traced(manager):
+            manager = self.noted("python", "made", (Const(manager),), manager)
+        return manager  # type: ignore[no-any-return]
+
+    def effect(self, target: str, value: Traced) -> Any:
+        """Something that is done for what it does."""
+        step = Step(-1, "python", target, (Ref(value._self_id),), {}, place(), effect=True)
+        return self.ended(step, operations.PYTHON[target](raw(value)))
+
+    def mapping(self, value: Traced) -> dict[Any, Any]:
+        """What `**value` spreads."""
+        keys = self.plain(self.step("python", "list", (value,)))
+        return {key: self.step("item", "", (value, key)) for key in keys}
 
 
 def _doing(kind: str, target: Any) -> Any:
     """The function a step is, for values in hand."""
     if kind == "item":
-        return _item
+        return operations.PYTHON["getitem"]
     if kind == "attribute":
         return lambda value: getattr(value, target)
     if kind == "method":
@@ -216,45 +335,28 @@ def _doing(kind: str, target: Any) -> Any:
     return operations.function_named(target)
 
 
-def _item(value: Any, key: Any) -> Any:
-    return value[key]
+def _as_call(step: Step) -> None:
+    """`x[0]` and `x.a` as functions that are called."""
+    if step.kind == "item":
+        step.kind, step.target = "python", "getitem"
+    elif step.kind == "attribute":
+        step.kind, step.args, step.target = "python", (*step.args, Const(step.target)), "getattr"
 
 
-def _digests(args: Any, kwargs: dict[str, Any]) -> list[tuple[int, Any, bytes]]:
-    """What the recorded values among the arguments are before a call; those that cannot change aside."""
-    found = []
-    for value in _traced_in((args, kwargs)):
-        held = raw(value)
-        if not isinstance(held, _UNCHANGING) or isinstance(held, tuple):
-            found.append((value._self_id, held, capture(held).digest))
-    return found
+def _fixed(value: Any) -> Any:
+    """The value as it is now."""
+    if type(value).__name__ in ("ndarray", "Tensor", "bytearray"):
+        import copy
 
-
-def _changed(before: list[tuple[int, Any, bytes]]) -> list[int]:
-    return [id for id, held, digest in before if capture(held).digest != digest]
-
-
-def _traced_in(value: Any) -> Iterator[Traced]:
-    if is_traced(value):
-        yield value
-    elif type(value) in (list, tuple, set, frozenset):
-        for item in value:
-            yield from _traced_in(item)
-    elif type(value) is dict:
-        for key, item in value.items():
-            yield from _traced_in(key)
-            yield from _traced_in(item)
+        return copy.deepcopy(value)
+    return copied(value)
 
 
 def of_values(values: Any) -> Session:
     """The recording that values belong to."""
-    found: Session = next(_traced_in(_plain_containers(values)))._self_session
-    return found
-
-
-def _plain_containers(values: Any) -> Any:
     args, kwargs = values
-    return [list(args), dict(kwargs or {})]
+    found: Session = next(traced_in([list(args), dict(kwargs or {})]))._self_session
+    return found
 
 
 def place() -> Where:
@@ -262,7 +364,18 @@ def place() -> Where:
     frame: Any = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not os.path.realpath(file).startswith(_HERE) and f"{os.sep}wrapt{os.sep}" not in file:
+        if not _is_ours(file):
             return Where(file, frame.f_lineno)
         frame = frame.f_back
     return Where("?", 0)
+
+
+_known: dict[str, bool] = {}
+
+
+def _is_ours(file: str) -> bool:
+    known = _known.get(file)
+    if known is None:
+        known = os.path.realpath(file).startswith(_HERE) or f"{os.sep}wrapt{os.sep}" in file or "contextlib" in file
+        _known[file] = known
+    return known

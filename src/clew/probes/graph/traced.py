@@ -26,6 +26,16 @@ class Traced(ObjectProxy[Any]):
 
     # ---- plain answers
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:  # isinstance() asks for it
+        return self._self_session.class_of(self)
+
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        return self._self_session.step("attribute", "__dict__", (self,))
+
+    __name__ = property(lambda self: self._self_session.step("attribute", "__name__", (self,)))
+
     def __bool__(self) -> bool:
         return bool(self._self_session.decide("truth", self))
 
@@ -33,7 +43,10 @@ class Traced(ObjectProxy[Any]):
         return int(self._self_session.decide("length", self))
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._self_session.unpacked(self))
+        return self._self_session.unpacked(self)
+
+    def __next__(self) -> Any:
+        return self._self_session.step("function", "builtins:next", (self,))
 
     def __hash__(self) -> int:
         return hash(self._self_session.plain(self))
@@ -59,8 +72,14 @@ class Traced(ObjectProxy[Any]):
     def __bytes__(self) -> bytes:
         return bytes(self._self_session.plain(self))
 
-    def __repr__(self) -> str:  # for people who look while it is recorded: it decides nothing
-        return f"<recorded {object.__getattribute__(self, '__wrapped__')!r}>"
+    def __fspath__(self) -> Any:
+        import os
+
+        return os.fspath(self._self_session.plain(self))
+
+    def __repr__(self) -> str:
+        """Of the text a program may make what it likes: what it is made of is guarded like any other text."""
+        return repr(self._self_session.plain(self))
 
     def __contains__(self, item: Any) -> bool:
         return bool(self._self_session.step("python", "contains", (self, item)))
@@ -70,13 +89,15 @@ class Traced(ObjectProxy[Any]):
 
         return np.asarray(self._self_session.plain(self), *args, **kwargs)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:  # pickled, copied: the value is
+        return self._self_session.plain(self).__reduce_ex__(protocol)
+
     # ---- steps
 
     def __getattr__(self, name: str) -> Any:
-        session, wrapped = self._self_session, self.__wrapped__
-        if session.closed:
+        session, wrapped = self._self_session, raw(self)
+        if session.closed or (name.startswith("__") and not hasattr(wrapped, name)):  # libraries ask for protocols
             return getattr(wrapped, name)
-        getattr(wrapped, name)  # an attribute that is not there raises what it would raise
         return session.step("attribute", name, (self,))
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -84,6 +105,9 @@ class Traced(ObjectProxy[Any]):
             super().__setattr__(name, value)
         else:
             self._self_session.step("python", "setattr", (self, name, value), changes=self)
+
+    def __delattr__(self, name: str) -> None:
+        self._self_session.step("python", "delattr", (self, name), changes=self)
 
     def __getitem__(self, key: Any) -> Any:
         return self._self_session.step("item", "", (self, key))
@@ -95,7 +119,37 @@ class Traced(ObjectProxy[Any]):
         self._self_session.step("python", "delitem", (self, key), changes=self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._self_session.step("python", "call", (self, *args), kwargs)
+        return self._self_session.step("python", "call", (self, *args), kwargs, changes=self)
+
+    def __enter__(self) -> Any:
+        return self._self_session.step("method", "__enter__", (self,))
+
+    def __exit__(self, *raised: Any) -> Any:
+        return bool(self._self_session.step("method", "__exit__", (self, *raised)))
+
+    def __copy__(self) -> Any:
+        return self._self_session.step("function", "copy:copy", (self,))
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self._self_session.step("function", "copy:deepcopy", (self,))
+
+    def __divmod__(self, other: Any) -> Any:
+        return self._self_session.step("function", "builtins:divmod", (self, other))
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return self._self_session.step("function", "builtins:divmod", (other, self))
+
+    def __reversed__(self) -> Any:
+        return iter(self._self_session.step("function", "builtins:reversed", (self,)))
+
+    def __trunc__(self) -> Any:
+        return self._self_session.step("function", "math:trunc", (self,))
+
+    def __floor__(self) -> Any:
+        return self._self_session.step("function", "math:floor", (self,))
+
+    def __ceil__(self) -> Any:
+        return self._self_session.step("function", "math:ceil", (self,))
 
     # ---- libraries that ask the value
 
@@ -148,39 +202,16 @@ for _name in UNARY:
 
 def _rounded(self: Traced, digits: Any = None) -> Any:
     given = (self,) if digits is None else (self, digits)
-    return self._self_session.step("function", "builtins.round", given)
+    return self._self_session.step("function", "builtins:round", given)
 
 
 setattr(Traced, "__round__", _rounded)  # noqa: B010  (mypy knows another signature)
-
-
-def raw(value: Any) -> Any:
-    """The value itself; in plain containers, everything in them."""
-    if isinstance(value, Traced) or type(value) is Traced:
-        return object.__getattribute__(value, "__wrapped__")
-    kind = type(value)
-    if kind in (list, tuple, set, frozenset):
-        return kind(raw(item) for item in value) if holds_traced(value) else value
-    if kind is dict:
-        return {raw(key): raw(item) for key, item in value.items()} if holds_traced(value) else value
-    if kind is slice:
-        return slice(raw(value.start), raw(value.stop), raw(value.step))
-    return value
 
 
 def is_traced(value: Any) -> bool:
     return type(value) is Traced
 
 
-def holds_traced(value: Any) -> bool:
-    """Whether a value is recorded, or is a plain container that holds something recorded."""
-    kind = type(value)
-    if kind is Traced:
-        return True
-    if kind in (list, tuple, set, frozenset):
-        return any(holds_traced(item) for item in value)
-    if kind is dict:
-        return any(holds_traced(key) or holds_traced(item) for key, item in value.items())
-    if kind is slice:
-        return holds_traced(value.start) or holds_traced(value.stop) or holds_traced(value.step)
-    return False
+def raw(value: Any) -> Any:
+    """The value itself of a recorded one."""
+    return object.__getattribute__(value, "__wrapped__") if type(value) is Traced else value

@@ -1,0 +1,286 @@
+"""Files that constructors were given or have opened: which of them go into a bundle, and which must not."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from clew.errors import GraphError
+from clew.probes.graph.operators import Made
+from clew.probes.libraries import is_library
+
+from .layout import ASSETS
+from .staging import Staging
+
+_SECRETS = (
+    ".env", ".env.*", "*.env", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "*.asc",
+    "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", ".netrc", "_netrc", ".pypirc", ".npmrc", ".htpasswd", ".pgpass",
+    ".git-credentials", "credentials*", "*credentials.json", "secret", "secrets*", "*.secret", "client_secret*",
+    "service[-_]account*.json", "authorized_keys", "known_hosts",
+    "shadow", "kubeconfig", "*.token", "token", ".token",
+)  # fmt: skip
+_SECRET_FOLDERS = {".ssh", ".aws", ".gnupg", ".azure", ".kube", ".docker", ".gcloud"}
+_NOT_DATA = {"__pycache__", ".git", ".hg", ".svn", ".ipynb_checkpoints"}
+_OF_CODE = (".py", ".pyc", ".pyo", ".so", ".pyd", ".dll", ".dylib", ".pth", ".pyi")
+_OF_THE_MACHINE = ("/proc/", "/sys/", "/dev/", "/etc/", "/usr/", "/lib/", "/lib64/", "/bin/", "/var/lib/", "/System/")
+opened_bundles: set[str] = set()  # folders that bundles were loaded from: what is in them is no secret of this machine
+
+Option = str | Iterable[str | os.PathLike[str]] | Callable[[str], bool] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """An argument that was a path: where it is in the bundle, and what it was."""
+
+    file: str
+    kind: str  # str, path, bytes
+    tail: str = ""  # the slash it ended with
+
+
+@dataclass(slots=True)
+class Taken:
+    args: list[Any]
+    kwargs: dict[str, Any]
+    opened: list[dict[str, str]]
+
+
+class Assets:
+    """The files of one bundle."""
+
+    def __init__(self, option: Option, staging: Staging) -> None:
+        self._staging = staging
+        self._anywhere = option == "anywhere"
+        self._wanted = option if callable(option) else None
+        self._files: dict[str, str] = {}  # where it is → where it is in the bundle
+        self._project = project_folder()
+        self.roots: set[str] = set()
+        self.notices: list[str] = []
+        self.added = [self._add(path) for path in _listed(option)]
+
+    def _add(self, path: str) -> dict[str, str]:
+        place = os.path.abspath(path)
+        if not os.path.exists(place):
+            raise GraphError("bundle-file", f"assets= names {path}, which is not there.", "Name files that exist.")
+        return self._noted(path, place, self._take(place, "assets=", named=True))
+
+    # ---- constructors
+
+    def of_constructor(self, how: Made, who: str) -> Taken:
+        """The arguments with paths into the bundle, and what else was opened."""
+        notes = how.notes
+        touched = {os.path.realpath(place) for place in (*notes.opened.values(), *notes.beyond.values())}
+        search = _Search(self, notes.folder, touched, who)
+        args = [search.rewritten(arg, top=True) for arg in how.args]
+        kwargs = {name: search.rewritten(value, top=True) for name, value in how.kwargs.items()}
+        for given, place in notes.beyond.items():
+            if os.path.exists(place) and self._known(place) is None and self._is_wanted(place):
+                what = f"{who} opens {given} in a way that clew cannot lead into the bundle."
+                raise GraphError("bundle-file", what, "Give the path to the constructor as an argument.")
+        opened = [self._noted(given, place, self._take(place, who)) for given, place in self._noticed(notes)]
+        return Taken(args, kwargs, opened)
+
+    def _noticed(self, notes: Any) -> Iterator[tuple[str, str]]:
+        """What a constructor has opened that is data of the user's."""
+        for given, place in notes.opened.items():
+            if place in notes.written or not os.path.exists(place) or _belongs_to_python(place):
+                continue
+            if os.path.isdir(place) and self._known(place) is None and _is_broad(place):
+                continue
+            if (_holds_files(place) or os.path.isfile(place)) and self._is_wanted(place):
+                yield given, place
+
+    def _noted(self, given: str, place: str, file: str) -> dict[str, str]:
+        return {"given": given, "place": place, "file": file}
+
+    def beside_code(self, said: list[dict[str, str]], roots: set[str]) -> None:
+        """Files that a module may find by its own `__file__` are found beside it in the bundle too."""
+        for one in said:
+            for root in roots:
+                for path in (one["given"], one["place"]):
+                    if path.startswith(root + os.sep):
+                        one["code"] = os.path.relpath(path, root).replace(os.sep, "/")
+
+    # ---- taking
+
+    def wants(self, place: str) -> bool:
+        return self._is_wanted(place)
+
+    def _is_wanted(self, place: str) -> bool:
+        return self._wanted is None or bool(self._wanted(place))
+
+    def _known(self, place: str) -> str | None:
+        """Where a file is in the bundle already, by itself or in a folder."""
+        real = os.path.realpath(place)
+        if real in self._files:
+            return self._files[real]
+        for taken, file in self._files.items():
+            if real.startswith(taken + os.sep):
+                inside = f"{file}/{os.path.relpath(real, taken)}".replace(os.sep, "/")
+                if inside in self._staging.files or os.path.isdir(real):
+                    return inside
+        return None
+
+    def _take(self, place: str, who: str, *, named: bool = False) -> str:
+        known = self._known(place)
+        if known is not None:
+            return known
+        real = os.path.realpath(place)
+        self._allow(real, who, named)
+        file = f"{ASSETS}/{len(self._files)}/{os.path.basename(place.rstrip(os.sep)) or 'root'}"
+        files = list(self._inside(real, file, who, named)) if os.path.isdir(real) else [(real, file)]
+        for source, name in files:
+            self._staging.copy(source, name)
+        self._files[real] = file
+        return file
+
+    def take(self, place: str, who: str) -> str:
+        return self._take(place, who)
+
+    def _inside(self, folder: str, file: str, who: str, named: bool) -> Iterator[tuple[str, str]]:
+        """The files of a folder; links are followed if they lead to what could be taken by itself."""
+        if _is_broad(folder):
+            what = f"{who} was given {folder}, which holds the whole project."
+            raise GraphError(
+                "bundle-file", what, "Give a folder with the data alone, or leave it out: assets=function."
+            )
+        for base, folders, names in os.walk(folder, followlinks=False):
+            folders[:] = sorted(f for f in folders if f not in _NOT_DATA and not self._is_ours(os.path.join(base, f)))
+            for name in [*folders, *sorted(names)]:
+                source = os.path.join(base, name)
+                if os.path.isdir(source) and not os.path.islink(source):
+                    continue
+                if not self._is_wanted(source) or self._is_ours(source):
+                    continue
+                if not os.path.isfile(source):
+                    what = f"{source}, in a folder that {who} was given, is a link to a folder or no plain file."
+                    raise GraphError(
+                        "bundle-file", what, "Put the files themselves there, or leave it out: assets=function."
+                    )
+                self._allow(os.path.realpath(source), who, named)
+                _refuse_secrets(source, who)
+                inside = os.path.relpath(source, folder).replace(os.sep, "/")
+                yield source, f"{file}/{inside}"
+
+    def _is_ours(self, path: str) -> bool:
+        return os.path.abspath(path) in (str(self._staging.target), str(self._staging.folder))
+
+    def _allow(self, real: str, who: str, named: bool) -> None:
+        _refuse_secrets(real, who)
+        allowed = (self._project, *opened_bundles)
+        if self._anywhere or named or any(real == folder or real.startswith(folder + os.sep) for folder in allowed):
+            return
+        what = f"{who} uses {real}, which is outside the project folder ({self._project})."
+        ways = 'Take it along with assets="anywhere", or leave it out with assets=function.'
+        raise GraphError("bundle-file", what, ways)
+
+
+class _Search:
+    """The paths among the arguments of a constructor."""
+
+    def __init__(self, assets: Assets, folder: str, touched: set[str], who: str) -> None:
+        self._assets = assets
+        self._folder = folder
+        self._touched = touched
+        self._who = who
+
+    def rewritten(self, value: Any, *, top: bool = False) -> Any:
+        kind = type(value)
+        if kind in (list, tuple, set, frozenset):
+            return kind(self.rewritten(item) for item in value)
+        if kind is dict:
+            return {key: self.rewritten(item) for key, item in value.items()}
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return kind(*(self.rewritten(item) for item in value))
+        if kind in (str, bytes) or isinstance(value, PurePath):
+            return self._path(value, top)
+        return value
+
+    def _path(self, value: Any, top: bool) -> Any:
+        text = os.fsdecode(value) if isinstance(value, bytes) else str(value)
+        if not isinstance(value, PurePath) and not self._may_be(text):
+            return value
+        place = os.path.normpath(os.path.join(self._folder, text))
+        if not self._is_there(place) or not self._assets.wants(place):
+            return value
+        if not isinstance(value, PurePath) and not self._is_meant(text, place, top):
+            return value
+        kind = "path" if isinstance(value, PurePath) else type(value).__name__
+        tail = "/" if kind == "str" and text.endswith(("/", os.sep)) else ""
+        return Asset(self._assets.take(place, self._who), kind, tail)
+
+    def _may_be(self, text: str) -> bool:
+        """Dots and slashes alone are what texts are split at, not files."""
+        return bool(text.strip("./\\ \n\t")) and "\0" not in text and "\n" not in text and len(text) < 4096
+
+    def _is_there(self, place: str) -> bool:
+        try:
+            return os.path.isfile(place) or _holds_files(place)
+        except ValueError:
+            return False
+
+    def _is_meant(self, text: str, place: str, top: bool) -> bool:
+        """A bare word in a list may be just a word, though a folder has its name."""
+        real = os.path.realpath(place)
+        if os.sep in text or "/" in text or "." in text:
+            return True
+        if any(one == real or one.startswith(real + os.sep) for one in self._touched):
+            return True
+        if top:
+            said = f"{self._who} was given {text!r}, which is also the name of {place}: it was taken for a path"
+            self._assets.notices.append(f"{said}. To leave it as it is, give save() assets=function.")
+        return top
+
+
+def _listed(option: Option) -> list[str]:
+    if option is None or callable(option) or option == "anywhere":
+        return []
+    if isinstance(option, str):
+        what = f"assets={option!r} is not known."
+        raise GraphError("bad-option", what, 'It is "anywhere", a list of paths, or a function of a path.')
+    return [os.fspath(path) for path in option]
+
+
+def _holds_files(folder: str) -> bool:
+    """An empty folder is one that something will be written to."""
+    return os.path.isdir(folder) and any(names for _, _, names in os.walk(folder))
+
+
+def _refuse_secrets(path: str, who: str) -> None:
+    parts = path.split(os.sep)
+    name = parts[-1].lower()
+    if any(fnmatch.fnmatch(name, pattern) for pattern in _SECRETS) or _SECRET_FOLDERS.intersection(parts):
+        what = f"{who} uses {path}, which looks like a secret; secrets are never put into a bundle."
+        raise GraphError("bundle-secret", what, "Read it where the graph runs, or leave it out with assets=function.")
+
+
+def _belongs_to_python(place: str) -> bool:
+    """Code, libraries and the machine's own files are no data of the user's."""
+    real = os.path.realpath(place)
+    if real.endswith(_OF_CODE) or f"{os.sep}__pycache__" in real or is_library(real):
+        return True
+    installed = tuple(os.path.realpath(prefix) + os.sep for prefix in {sys.prefix, sys.base_prefix})
+    return real.startswith((*_OF_THE_MACHINE, *installed))
+
+
+def _is_broad(folder: str) -> bool:
+    """A folder that holds the program itself, or the way to it."""
+    real = os.path.realpath(folder)
+    roots = [os.path.realpath(path or os.curdir) for path in (*sys.path, os.curdir)]
+    above = any(root == real or root.startswith(real.rstrip(os.sep) + os.sep) for root in roots)
+    return above or os.path.isfile(os.path.join(real, "__init__.py"))
+
+
+def project_folder() -> str:
+    """The root of the repository around the current folder, or the folder itself."""
+    here = folder = os.path.realpath(os.getcwd())
+    home = os.path.realpath(os.path.expanduser("~"))
+    while os.path.dirname(folder) != folder and folder != home:
+        if os.path.exists(os.path.join(folder, ".git")):
+            return folder
+        folder = os.path.dirname(folder)
+    return here

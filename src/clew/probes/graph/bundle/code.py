@@ -1,0 +1,391 @@
+"""The user's code that a bundle needs, as text: whole modules, and of scripts and notebooks what is used of them."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib.machinery
+import linecache
+import os
+import sys
+from collections.abc import Callable, Iterator
+from types import FunctionType, ModuleType
+from typing import Any
+
+from clew.probes.graph import operations
+from clew.probes.graph.operators import Operator
+from clew.probes.libraries import is_library
+
+from . import texts
+from .layout import CODE, PARTS
+from .names import CannotSaveError, private_prefix, public_name
+
+# Of these a new one does: locks, variables of types and of contexts. What else cannot be saved may hold something.
+_MADE_ANEW = frozenset({"_thread", "threading", "typing", "types", "_contextvars", "contextvars"})
+
+
+class Code:
+    """What of the user's own is needed, found from the functions and classes that are referred to."""
+
+    def __init__(self, encode: Callable[[Any], Any]) -> None:
+        self.encode = encode
+        self.modules: dict[str, dict[str, Any]] = {}  # public name → what the page says
+        self.texts: dict[str, str] = {}  # file in the bundle → text
+        self.roots: set[str] = set()  # folders that modules are found in
+        self.packages: set[str] = set()  # libraries that are used
+        self.notices: list[str] = []
+        self._taken: dict[str, ModuleType] = {}
+        self._excerpts: dict[str, Excerpt] = {}
+
+    # ---- functions and classes
+
+    def refer(self, thing: Any) -> dict[str, Any]:
+        """How a function or class is found again."""
+        module = sys.modules.get(str(getattr(thing, "__module__", None)))
+        if module is None or not is_user_module(module):
+            return self.library(thing)
+        path = _path_in(module, thing)
+        root = path.partition(".")[0] if path is not None else ""
+        if path is None or not (_is_whole(module) or self._excerpt(module).defines(root)):
+            return self._part(thing, module)
+        if _is_whole(module) and texts.is_stale(thing):
+            said = f"{module.__file__} has changed since it was imported ({thing.__qualname__} is not what is running)"
+            self.notices.append(f"{said}: the bundle has it as it is now.")
+        name = self._take(module, root)
+        return {"$": "code", "module": name, "name": path}
+
+    def library(self, thing: Any) -> dict[str, Any]:
+        owner: Any = getattr(thing, "__objclass__", None)  # of a method of C that belongs to a class: `str.upper`
+        name = operations.name_of(thing)
+        if name is None and owner is not None and vars(owner).get(thing.__name__) is thing:
+            name = f"{owner.__module__}:{owner.__qualname__}.{thing.__name__}"
+        if name is None:
+            function = texts.plain_function(thing) if not isinstance(thing, type) else None
+            if function is not None and not is_library(function.__code__.co_filename):
+                raise CannotSaveError("the module it was made in is gone")
+            raise CannotSaveError(f"{getattr(thing, '__qualname__', thing)!s} cannot be found again by a name")
+        self.packages.add(name.partition(".")[0].partition(":")[0])
+        return {"$": "named", "name": name}
+
+    def _part(self, thing: Any, module: ModuleType) -> dict[str, Any]:
+        """A function or class that has no name in its module: its own text, with what it closes over."""
+        held = texts.free_values(thing)
+        named = held.get(thing.__name__)
+        if named is thing or getattr(named, "target", None) is thing or thing.__name__ == "made":
+            held.pop(thing.__name__, None)  # it calls itself
+        known = {*vars(module), *held, *vars(builtins)}
+        try:
+            text = texts.class_alone(thing, known) if isinstance(thing, type) else texts.alone(thing)
+        except texts.NoTextError as reason:
+            raise CannotSaveError(str(reason)) from None
+        body = "".join(f"    {line}\n" for line in text.splitlines())
+        text = f"def part({', '.join(held)}):\n{body}    return made\n"
+        needed = sorted(texts.global_names(text) & set(vars(module)))
+        name = self._take(module, *needed)
+        said: dict[str, Any] = {"$": "part", "module": name, "name": thing.__qualname__, "line": _line_of(thing)}
+        said["held"] = {free: self.encode(value) for free, value in held.items()}
+        if isinstance(thing, FunctionType):
+            said["defaults"] = self.encode(thing.__defaults__)
+            said["kwdefaults"] = self.encode(thing.__kwdefaults__)
+        said["file"] = f"{PARTS}/{sum(file.startswith(PARTS) for file in self.texts)}.py"
+        self.texts[said["file"]] = text
+        return said
+
+    # ---- modules
+
+    def _take(self, module: ModuleType, *names: str) -> str:
+        """A module, or of a script and of a notebook these names of it. Its name in the bundle."""
+        if _is_whole(module):
+            return self.add(module)
+        excerpt = self._excerpt(module)
+        for name in names:
+            excerpt.need(name)
+        return excerpt.name
+
+    def _excerpt(self, module: ModuleType) -> Excerpt:
+        if module.__name__ not in self._excerpts:
+            self._excerpts[module.__name__] = Excerpt(module, self._free_name(module), self)
+        return self._excerpts[module.__name__]
+
+    def _free_name(self, module: ModuleType) -> str:
+        name, number = public_name(module.__name__), 1
+        while name in self._taken and self._taken[name] is not module:
+            number += 1
+            name = f"{public_name(module.__name__)}_{number}"
+        self._taken[name] = module
+        return name
+
+    def add(self, module: ModuleType) -> str:
+        """A whole module, with the packages it is in and the modules of the user's that it imports."""
+        name = public_name(module.__name__)
+        if self._taken.get(name) is module:
+            return name
+        if name in self._taken:
+            raise CannotSaveError(f"two modules are called {name}")
+        self._taken[name] = module
+        prefix = private_prefix(module.__name__)
+        package, _, _ = name.rpartition(".")
+        if package and (above := _imported(prefix + package)) is not None:
+            self.add(above)
+        text = text_of(module)
+        is_package = hasattr(module, "__path__")
+        if text is None:  # a folder without __init__.py
+            self.modules[name] = {"file": None, "package": True, "names": {}}
+            return name
+        file = f"{CODE}/{name.replace('.', '/')}{'/__init__' if is_package else ''}.py"
+        self.modules[name] = {"file": file, "package": is_package, "names": {}}
+        self.texts[file] = text
+        self._root(module, name)
+        self.imports(text, module.__name__ if is_package else module.__name__.rpartition(".")[0], prefix)
+        return name
+
+    def _root(self, module: ModuleType, name: str) -> None:
+        file = getattr(module, "__file__", None)
+        if file:
+            up = name.count(".") + (2 if hasattr(module, "__path__") else 1)
+            folder = os.path.abspath(file)
+            for _ in range(up):
+                folder = os.path.dirname(folder)
+            self.roots.add(folder)
+
+    def imports(self, text: str, package: str, prefix: str) -> None:
+        """Follow what a text imports: modules of the user's come along, libraries are noted."""
+        for name in _imports_in(ast.parse(text), package):
+            module = _imported(prefix + name.removeprefix(prefix)) or _imported(name)
+            if module is None:
+                self._find(name)
+            elif is_user_module(module):
+                self.add(module)
+            else:
+                self.packages.add(name.partition(".")[0])
+
+    def _find(self, name: str) -> None:
+        """A module that the program itself has not imported yet: a function will."""
+        root, _, rest = name.partition(".")
+        try:
+            spec = importlib.machinery.PathFinder.find_spec(root)
+        except (ImportError, ValueError):
+            return
+        file = getattr(spec, "origin", None)
+        if not file or not file.endswith(".py"):
+            return
+        if is_library(file):
+            self.packages.add(root)
+        elif not rest:
+            try:
+                module = ModuleType(root)
+                module.__file__ = file
+                if spec is not None and spec.submodule_search_locations is not None:
+                    module.__path__ = list(spec.submodule_search_locations)
+                module.__package__ = root if hasattr(module, "__path__") else ""
+                self.add(module)
+            except OSError:
+                return
+
+    def finish(self) -> None:
+        """Write the excerpts, when everything that is needed of them is known."""
+        done: dict[str, int] = {}
+        while any(excerpt.size != done.get(key) for key, excerpt in self._excerpts.items()):
+            for key, excerpt in list(self._excerpts.items()):
+                done[key] = excerpt.size
+                excerpt.encode_values()
+        for excerpt in self._excerpts.values():
+            file = f"{CODE}/{excerpt.name.replace('.', '/')}.py"
+            self.texts[file] = excerpt.text()
+            self.modules[excerpt.name] = {"file": file, "package": False, "names": excerpt.encoded}
+
+
+class Excerpt:
+    """What is needed of a script or a notebook: definitions, imports, and values of names."""
+
+    def __init__(self, module: ModuleType, name: str, code: Code) -> None:
+        self.name = name
+        self.encoded: dict[str, Any] = {}
+        self._module = module
+        self._code = code
+        self._asked: set[str] = set()
+        self._imports: dict[str, str] = {}
+        self._texts: list[str] = []
+        self._values: dict[str, Any] = {}
+
+    @property
+    def size(self) -> int:
+        return len(self._asked)
+
+    def need(self, name: str) -> None:
+        if name in self._asked or name not in vars(self._module):
+            return
+        self._asked.add(name)
+        value = vars(self._module)[name]
+        imported = self._import(name, value)
+        if imported is not None:
+            self._imports[name] = imported
+            return
+        text = self._definition(name, value)
+        if text is None:
+            self._values[name] = value
+        else:
+            self._define(text)
+
+    def defines(self, name: str) -> bool:
+        """Whether the text of the module says what a name is: a value that was computed is none."""
+        return self._definition(name, vars(self._module)[name]) is not None
+
+    def _define(self, text: str) -> None:
+        used, early = texts.global_names(text), texts.early_names(text)
+        for inner in sorted(used & early):
+            self.need(inner)
+        self._texts.append(text)
+        for inner in sorted(used - early):
+            self.need(inner)
+        self._code.imports(text, "", private_prefix(self._module.__name__))
+
+    def _import(self, name: str, value: Any) -> str | None:
+        if isinstance(value, ModuleType):
+            if is_user_module(value):
+                self._code.add(value)
+            else:
+                self._code.packages.add(value.__name__.partition(".")[0])
+            return f"import {public_name(value.__name__)} as {name}"
+        home, path = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
+        target = value.target if isinstance(value, Operator) else value
+        if not isinstance(target, type | FunctionType) or home == self._module.__name__ or "." in path:
+            return None
+        module = sys.modules.get(str(home))
+        if module is None or vars(module).get(path) is not value:
+            return None
+        if is_user_module(module):
+            if not _is_whole(module):
+                return None
+            self._code.add(module)
+        else:
+            self._code.packages.add(str(home).partition(".")[0])
+        return f"from {public_name(str(home))} import {path} as {name}"
+
+    def _definition(self, name: str, value: Any) -> str | None:
+        target = value.target if isinstance(value, Operator) else value
+        function = texts.plain_function(target) if not isinstance(target, type) else target
+        if function is None or function.__module__ != self._module.__name__:
+            return None
+        if function.__qualname__ == name:
+            try:
+                text = texts.definition(target)
+            except texts.NoTextError:
+                text = ""
+            node = ast.parse(text).body[0] if text else None
+            decorated = bool(getattr(node, "decorator_list", ()))
+            if getattr(node, "name", None) == name and (decorated or not isinstance(value, Operator)):
+                return text
+        return self._assigned(name) if isinstance(target, type) else None
+
+    def _assigned(self, name: str) -> str | None:
+        cells = vars(self._module).get("In")
+        text = text_of(self._module) or ("\n".join(map(str, cells)) if isinstance(cells, list) else "")
+        return texts.assignment(text, name)
+
+    def encode_values(self) -> None:
+        for name, value in list(self._values.items()):
+            if name in self.encoded:
+                continue
+            try:
+                self.encoded[name] = self._code.encode(value)
+            except CannotSaveError as reason:
+                text = self._assigned(name) if type(value).__module__ in _MADE_ANEW else None
+                if text is None:
+                    raise CannotSaveError(f"the global `{name}` that it uses cannot be saved: {reason}") from None
+                del self._values[name]
+                self._define(text)
+
+    def text(self) -> str:
+        imports = sorted(set(self._imports.values()))
+        return "from __future__ import annotations\n\n" * self._postpones() + "\n\n".join(
+            ["\n".join(imports), *self._texts]
+        )
+
+    def _postpones(self) -> bool:
+        import __future__
+
+        return vars(self._module).get("annotations") is __future__.annotations
+
+
+def is_user_module(module: ModuleType) -> bool:
+    """Whether a module is the user's own."""
+    if module.__name__ == "__main__":
+        return True
+    file = getattr(module, "__file__", None)
+    if file is None:
+        paths = list(getattr(module, "__path__", ()))  # a package without __init__.py
+        return bool(paths) and not is_library(os.path.join(paths[0], "x.py"))
+    return isinstance(file, str) and file.endswith(".py") and not is_library(file)
+
+
+def _is_whole(module: ModuleType) -> bool:
+    """Whether a module can be run again: a script that is running, and a notebook, cannot."""
+    spec = getattr(module, "__spec__", None)
+    running = public_name(module.__name__) == "__main__" or getattr(spec, "_initializing", False)
+    return not running and (text_of(module) is not None or hasattr(module, "__path__"))
+
+
+def text_of(module: ModuleType) -> str | None:
+    file = getattr(module, "__file__", None)
+    if not isinstance(file, str):
+        return None
+    linecache.checkcache(file)
+    lines = linecache.getlines(file, vars(module))
+    if not lines and os.path.isfile(file):
+        return ""
+    return "".join(lines) if lines else None
+
+
+def _path_in(module: ModuleType, thing: Any) -> str | None:
+    """The name under which a module has a function or class."""
+    found: Any = module
+    try:
+        for part in thing.__qualname__.split("."):
+            found = vars(found)[part]
+        if _is_it(found, thing):
+            return str(thing.__qualname__)
+    except (KeyError, TypeError):
+        pass
+    return next((name for name, value in list(vars(module).items()) if _is_it(value, thing)), None)
+
+
+def _is_it(value: Any, thing: Any) -> bool:
+    return value is thing or unwrapped(value) is thing
+
+
+def unwrapped(value: Any) -> Any:
+    """What was there before clew.op was put on it."""
+    if isinstance(value, Operator):
+        return value.target
+    if isinstance(value, FunctionType) and value.__dict__.get("__clew_op__"):
+        return value.__dict__["__wrapped__"]
+    return value
+
+
+def _line_of(thing: Any) -> int:
+    code = getattr(thing, "__code__", None)
+    return code.co_firstlineno if code is not None else 0
+
+
+def _imported(name: str) -> ModuleType | None:
+    return sys.modules.get(name)
+
+
+def _imports_in(tree: ast.AST, package: str) -> Iterator[str]:
+    """Every module that is imported anywhere in a text, by its full name; what may be a module is named too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                parts = alias.name.split(".")
+                yield from (".".join(parts[: n + 1]) for n in range(len(parts)))
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*above, *([base] if base else [])])
+            parts = base.split(".")
+            yield from (".".join(parts[: n + 1]) for n in range(len(parts)))
+            for alias in node.names:
+                if sys.modules.get(f"{base}.{alias.name}") is not None:
+                    yield f"{base}.{alias.name}"

@@ -1,0 +1,212 @@
+"""What a constructor of an operator class does besides making its object: files it opens, random numbers it draws.
+
+Told to `operators`, where constructors run. A bundle makes the object again elsewhere, and needs to know.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+_LARGEST = 100_000  # items of a container that are looked at one by one
+_listening = threading.local()
+_installed = False
+
+
+@dataclass(slots=True)
+class Notes:
+    """What was noticed while one constructor ran."""
+
+    folder: str = ""  # that it ran in
+    opened: dict[str, str] = field(default_factory=dict)  # a path as it was given → where that was
+    beyond: dict[str, str] = field(default_factory=dict)  # files that were opened in ways nobody can redirect
+    written: set[str] = field(default_factory=set)
+    random: dict[str, Any] = field(default_factory=dict)  # the states of generators that were drawn from
+    state: dict[str, Any] | None = None  # what its attributes were when it was done
+
+
+@contextmanager
+def constructing(notes: Notes, obj: Any) -> Iterator[None]:
+    """Listen while a constructor runs in here."""
+    _install()
+    stack: list[Notes] = _listening.__dict__.setdefault("stack", [])
+    notes.folder = _here()
+    before = random_states()
+    stack.append(notes)
+    try:
+        yield
+    finally:
+        stack.remove(notes)
+    after = random_states()
+    notes.random = {name: state for name, state in before.items() if not _same_state(state, after.get(name))}
+    # Where a generator has come with a library that was imported in there, nobody knows what was drawn from it:
+    # what the object holds is saved then, as if it had been changed.
+    notes.state = {} if set(after) - set(before) else attributes(obj)
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
+# ---- files
+
+
+def _install() -> None:
+    global _installed
+    if not _installed:
+        _installed = True
+        sys.addaudithook(_heard)  # it cannot be taken out again, and costs one look while nobody constructs
+
+
+def _heard(event: str, args: tuple[Any, ...]) -> None:
+    if event not in ("open", "os.listdir", "os.scandir", "sqlite3.connect"):
+        return
+    stack = getattr(_listening, "stack", None)
+    if not stack or not args:
+        return
+    given = args[0]
+    if isinstance(given, bytes):
+        given = os.fsdecode(given)
+    if not isinstance(given, str):  # a descriptor that is open already
+        return
+    writes = event == "open" and _writes(*args[1:3])
+    for notes in stack:
+        place = os.path.normpath(os.path.join(notes.folder, given))
+        if writes:
+            notes.written.add(place)
+        elif event == "sqlite3.connect":
+            notes.beyond.setdefault(given, place)
+        else:
+            notes.opened.setdefault(given, place)
+
+
+def led(given: str, place: str) -> None:
+    """A path that was led into a bundle is known by the name it was asked for."""
+    for notes in getattr(_listening, "stack", ()):
+        notes.opened.setdefault(given, place)
+
+
+def _writes(mode: Any = None, flags: Any = 0) -> bool:
+    if isinstance(mode, str):
+        return any(letter in mode for letter in "wax+")
+    return isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR))
+
+
+# ---- random numbers
+
+
+def random_states() -> dict[str, Any]:
+    """Where the generators of the libraries in use stand."""
+    import random
+
+    found: dict[str, Any] = {"random": random.getstate()}
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if numpy is not None and hasattr(numpy, "random"):
+        found["numpy"] = numpy.random.get_state()
+    if torch is not None and hasattr(torch, "get_rng_state"):
+        found["torch"] = torch.get_rng_state().numpy()
+    return found
+
+
+def set_random_states(states: dict[str, Any]) -> None:
+    import random
+
+    if "random" in states:
+        random.setstate(states["random"])
+    if "numpy" in states:
+        import numpy
+
+        numpy.random.set_state(states["numpy"])
+    if "torch" in states:
+        import torch
+
+        torch.set_rng_state(torch.from_numpy(states["torch"]))
+
+
+def _same_state(a: Any, b: Any) -> bool:
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, tuple):
+        return len(a) == len(b) and all(_same_state(x, y) for x, y in zip(a, b, strict=True))
+    equal = a == b
+    return bool(equal.all()) if hasattr(equal, "all") else bool(equal)
+
+
+# ---- what an object is
+
+
+def attributes(obj: Any) -> dict[str, Any] | None:
+    """Something for each attribute that is other when the attribute is."""
+    held = getattr(obj, "__dict__", None)
+    if type(held) is not dict:
+        return None
+    try:
+        return {name: _token(value, 0) for name, value in held.items()}
+    except Exception:  # what it is cannot be told: then nothing is said about changes
+        return None
+
+
+def _token(value: Any, depth: int) -> Any:
+    kind = type(value)
+    if kind in (int, float, complex, str, bytes, bool, type(None)):
+        return kind, repr(value) if kind in (float, complex) else value
+    if kind in (list, tuple, set, frozenset, dict, bytearray):
+        return _container(value, kind, depth)
+    array = _array(value)
+    if array is not None:
+        return array
+    modules = getattr(value, "state_dict", None)
+    if modules is not None and _is_torch(value, "nn.Module"):
+        return id(value), value.training, tuple((name, _array(t)) for name, t in modules().items())
+    return id(value)
+
+
+def _container(value: Any, kind: type, depth: int) -> Any:
+    if len(value) > _LARGEST or depth > 8:
+        return kind, id(value), len(value)
+    if kind is bytearray:
+        return kind, bytes(value)
+    if kind is dict:
+        return kind, tuple((_token(k, depth + 1), _token(v, depth + 1)) for k, v in value.items())
+    tokens = [_token(item, depth + 1) for item in value]
+    return kind, frozenset(tokens) if kind in (set, frozenset) else tuple(tokens)
+
+
+def _array(value: Any) -> Any:
+    if _is_torch(value, "Tensor"):
+        return id(value), value._version, value.data_ptr() if value.layout.__repr__() == "torch.strided" else 0
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and type(value) is numpy.ndarray and not value.dtype.hasobject:
+        import xxhash
+
+        return (
+            value.shape,
+            value.dtype.str,
+            xxhash.xxh3_128_digest(numpy.ascontiguousarray(value).data.cast("B") if value.size else b""),
+        )
+    return None
+
+
+def _is_torch(value: Any, name: str) -> bool:
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "nn"):
+        return False
+    return isinstance(value, torch.Tensor if name == "Tensor" else torch.nn.Module)
+
+
+def kept(value: Any) -> Any:
+    """An argument as it is now: the constructor may change the list it was given."""
+    kind = type(value)
+    if kind is dict:
+        return {key: kept(item) for key, item in value.items()}
+    if kind in (list, tuple):
+        return kind(kept(item) for item in value)
+    return set(value) if kind is set else value

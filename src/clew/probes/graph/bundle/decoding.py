@@ -1,0 +1,277 @@
+"""Values of a page as they were. Only for bundles that were checked, and that somebody has vouched for."""
+
+from __future__ import annotations
+
+import base64
+import linecache
+import os
+from importlib import import_module
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from clew.errors import GraphError
+from clew.probes.graph.mapped import MapOperator
+from clew.probes.graph.operators import Operator, OperatorObject
+
+from . import constructors, torchmodules
+from .arrays import Reader
+from .code import unwrapped
+from .layout import ARRAYS, Bundle, damaged
+from .redirect import redirected
+from .running import Package
+
+_CONTAINERS: dict[str, Any] = {"tuple": tuple, "set": set, "frozenset": frozenset}
+_BYTES: dict[str, Any] = {"bytes": bytes, "bytearray": bytearray}
+_CONSTANTS: dict[str, Any] = {"Ellipsis": ..., "NotImplemented": NotImplemented}
+_NOT_YET = object()
+
+
+class Decoder:
+    """The values and objects of one load."""
+
+    def __init__(self, bundle: Bundle, package: Package, device: Any) -> None:
+        self.bundle = bundle
+        self.package = package
+        self.device = device
+        self._objects: dict[int, Any] = {}
+        self._arrays: Reader | None = None
+
+    def decode(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self.decode(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        make = getattr(self, "_" + str(value["$"]).replace(" ", "_"), None)
+        if make is None:
+            raise damaged(f"{self.bundle.path}: a value of kind {value['$']!r}.")
+        return make(value)
+
+    @property
+    def arrays(self) -> Reader:
+        if self._arrays is None:
+            self._arrays = Reader(self.bundle.view(ARRAYS), f"{self.bundle.path}: {ARRAYS}")
+        return self._arrays
+
+    # ---- plain data
+
+    def _float(self, said: dict[str, Any]) -> float:
+        return float(said["text"])
+
+    def _tuple(self, said: dict[str, Any]) -> Any:
+        return _CONTAINERS[said["$"]](self.decode(item) for item in said["items"])
+
+    _set = _frozenset = _tuple
+
+    def _dict(self, said: dict[str, Any]) -> dict[Any, Any]:
+        return {self.decode(key): self.decode(item) for key, item in said["items"]}
+
+    def _bytes(self, said: dict[str, Any]) -> Any:
+        if "base64" in said:
+            return _BYTES[said["$"]](base64.b64decode(said["base64"]))
+        return _BYTES[said["$"]](self.arrays.numpy({"array": said["array"]}).tobytes())
+
+    _bytearray = _bytes
+
+    def _complex(self, said: dict[str, Any]) -> complex:
+        return complex(*map(self.decode, said["parts"]))
+
+    def _slice(self, said: dict[str, Any]) -> slice:
+        return slice(*map(self.decode, said["parts"]))
+
+    def _range(self, said: dict[str, Any]) -> range:
+        return range(*said["parts"])
+
+    def _constant(self, said: dict[str, Any]) -> Any:
+        return _CONSTANTS[said["name"]]
+
+    def _type_of(self, said: dict[str, Any]) -> type:
+        return type(self.decode(said["value"]))
+
+    def _path(self, said: dict[str, Any]) -> Path:
+        return Path(said["text"])
+
+    def _asset(self, said: dict[str, Any]) -> Any:
+        place = self.bundle.unpack(said["file"])
+        if said["kind"] == "path":
+            return place
+        text = str(place) + said["tail"]
+        return os.fsencode(text) if said["kind"] == "bytes" else text
+
+    # ---- code
+
+    def _code(self, said: dict[str, Any]) -> Any:
+        """A function or class (or a whole module) of the bundle's code."""
+        found: Any = self.package.module(said["module"])
+        for part in said["name"].split(".") if said["name"] else ():
+            if part not in vars(found):
+                what = f"{self.bundle.path}: {said['module']} has no {said['name']}."
+                raise GraphError("bundle-unknown", what, "It is made only under some condition: make it always.")
+            found = vars(found)[part]
+        found = unwrapped(found)
+        return found.__func__ if isinstance(found, classmethod | staticmethod) else found
+
+    def _part(self, said: dict[str, Any]) -> Any:
+        """A function or class that has a text of its own."""
+        module = self.package.module(said["module"])
+        place = str(self.bundle.folder / said["file"])
+        text = self.bundle.text(said["file"])
+        # For tracebacks, and for saving it again; the file may be inside a zip.
+        linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)
+        made: dict[str, Any] = {}
+        exec(compile(text, place, "exec", dont_inherit=True), vars(module), made)
+        thing = made["part"](**{name: self.decode(value) for name, value in said["held"].items()})
+        thing.__qualname__ = said["name"]
+        if isinstance(thing, FunctionType):
+            thing.__name__ = said["name"].rpartition(".")[2]
+            thing.__defaults__ = self.decode(said["defaults"])
+            thing.__kwdefaults__ = self.decode(said["kwdefaults"])
+        return thing
+
+    def _named(self, said: dict[str, Any]) -> Any:
+        return library_thing(said["name"], self.bundle)
+
+    def _method(self, said: dict[str, Any]) -> Any:
+        owner = self.decode(said["self"])
+        name = said["name"]
+        kind = owner if isinstance(owner, type) else type(owner)
+        for cls in kind.__mro__:
+            if name in vars(cls):
+                function = unwrapped(vars(cls)[name])
+                if isinstance(function, FunctionType) and not isinstance(owner, type):
+                    return function.__get__(owner)  # unrecorded, as it was called when it was recorded
+                break
+        return getattr(owner, name)
+
+    # ---- arrays
+
+    def _numpy(self, said: dict[str, Any]) -> Any:
+        return self.arrays.numpy(said)
+
+    def _numpy_scalar(self, said: dict[str, Any]) -> Any:
+        return self.arrays.numpy(said)[()]
+
+    def _numpy_objects(self, said: dict[str, Any]) -> Any:
+        import numpy
+
+        array = numpy.empty(len(said["items"]), dtype=object)
+        for at, item in enumerate(said["items"]):
+            array[at] = self.decode(item)
+        return array.reshape(said["shape"])
+
+    def _tensor(self, said: dict[str, Any]) -> Any:
+        import torch
+
+        tensor = self.arrays.torch(said).to(torchmodules.place_for(said["device"], self.device))
+        if said.get("parameter"):
+            return torch.nn.Parameter(tensor, requires_grad=bool(said.get("requires_grad")))
+        return tensor.requires_grad_() if said.get("requires_grad") else tensor
+
+    def _device(self, said: dict[str, Any]) -> Any:
+        import torch
+
+        return torch.device(torchmodules.place_for(said["text"], self.device))
+
+    def _exported(self, said: dict[str, Any]) -> Any:
+        return torchmodules.loaded(said, self.bundle, self.device)
+
+    # ---- objects
+
+    def _object(self, said: dict[str, Any]) -> Any:
+        number = said["number"]
+        if number not in self._objects:
+            objects = self.bundle.page["objects"]
+            if not (isinstance(number, int) and 0 <= number < len(objects)):
+                raise damaged(f"{self.bundle.path}: there is no object {number}.")
+            self._objects[number] = _NOT_YET
+            if objects[number]["$"] == "reduced":
+                self._reduced(objects[number], number)
+            else:
+                self._objects[number] = self.decode(objects[number])
+        found = self._objects[number]
+        if found is _NOT_YET:
+            raise damaged(f"{self.bundle.path}: object {number} is needed to make itself.")
+        return found
+
+    def _operator(self, said: dict[str, Any]) -> Operator:
+        return Operator(self.decode(said["target"]), name=said["name"], side_effects=said["side_effects"])
+
+    def _map(self, said: dict[str, Any]) -> MapOperator:
+        return MapOperator(self.decode(said["inner"]), bool(said["star"]))
+
+    def _operators_of(self, said: dict[str, Any]) -> OperatorObject:
+        return OperatorObject(self.decode(said["value"]), said["side_effects"])
+
+    def _made(self, said: dict[str, Any]) -> Any:
+        """Run a constructor, once, with the arguments it had."""
+        cls = self.decode(said["class"])
+        args = [self.decode(arg) for arg in said["args"]]
+        kwargs = {name: self.decode(value) for name, value in said["kwargs"]}
+        states = {name: self.decode(state) for name, state in said.get("random", {}).items()}
+        now = constructors.random_states() if states else {}
+        try:
+            constructors.set_random_states(states)
+            with redirected(self.package.table):
+                obj = cls(*args, **kwargs)
+        finally:
+            constructors.set_random_states(now)
+        self._move(obj)
+        if "weights" in said:
+            obj.load_state_dict(self.decode(said["weights"]))
+            obj.train(said["training"])
+        for name, value in said.get("changed", {}).items():
+            obj.__dict__[name] = self.decode(value)
+        self._move(obj)
+        return obj
+
+    def _move(self, obj: Any) -> None:
+        """Models go to the device that was asked for, also those that an object holds."""
+        if self.device is None:
+            return
+        for value in (obj, *getattr(obj, "__dict__", {}).values()):
+            if torchmodules.is_module(value):
+                value.to(self.device)
+
+    def _reduced(self, said: dict[str, Any], number: int | None = None) -> Any:
+        obj = self.decode(said["call"])(*(self.decode(arg) for arg in said["args"]))
+        if number is not None:
+            self._objects[number] = obj  # before its state, which may refer to it
+        if "state" in said:
+            _set_state(obj, self.decode(said["state"]))
+        for item in said.get("items", ()):
+            obj.append(self.decode(item))
+        for key, item in said.get("pairs", ()):
+            obj[self.decode(key)] = self.decode(item)
+        if torchmodules.is_module(obj) and self.device is not None:
+            obj.to(self.device)
+        return obj
+
+
+def _set_state(obj: Any, state: Any) -> None:
+    """As Python's own copying does it."""
+    if hasattr(obj, "__setstate__"):
+        obj.__setstate__(state)
+        return
+    slots = None
+    if isinstance(state, tuple) and len(state) == 2:
+        state, slots = state
+    if state:
+        obj.__dict__.update(state)
+    for name, value in (slots or {}).items():
+        setattr(obj, name, value)
+
+
+def library_thing(name: str, bundle: Bundle) -> Any:
+    """A function, class or module of a library that is installed here."""
+    module, _, path = name.partition(":")
+    try:
+        found: Any = import_module(module)
+        for part in path.split(".") if path else ():
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        root = module.partition(".")[0]
+        made_with = bundle.page.get("versions", {}).get(root)
+        what = f"{bundle.path} uses {name}, which is not here: {error}."
+        remedy = f"It was made with {root} {made_with}: install that." if made_with else "Install what is missing."
+        raise GraphError("bundle-unknown", what, remedy) from None
+    return found

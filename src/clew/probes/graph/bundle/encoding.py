@@ -1,0 +1,249 @@
+"""Values as JSON: plain data as it is, everything else as an object whose "$" says what it is.
+
+What is the same object in two places is one object again: it stands in the page's list `objects`, once.
+"""
+
+from __future__ import annotations
+
+import base64
+import copyreg
+import math
+import sys
+from pathlib import PurePath
+from types import BuiltinFunctionType, EllipsisType, FunctionType, MethodType, ModuleType, NotImplementedType
+from typing import Any
+
+from clew.probes.graph.mapped import MapOperator
+from clew.probes.graph.operators import Made, Operator, OperatorObject, made
+
+from . import constructors, torchmodules
+from .arrays import Writer
+from .assets import Asset, Assets
+from .code import Code, is_user_module, unwrapped
+from .names import CannotSaveError, public_name
+
+_INLINE = 4096  # bytes that stand in the page itself
+_SEQUENCES: dict[type, str] = {tuple: "tuple", set: "set", frozenset: "frozenset"}
+_CALLED = (FunctionType, BuiltinFunctionType, type(len), type(str.join), type(str.__add__))
+
+
+class Encoder:
+    """Turns what a graph holds into what a page can say."""
+
+    def __init__(self, assets: Assets, staging: Any) -> None:
+        self.assets = assets
+        self.staging = staging
+        self.arrays = Writer()
+        self.code = Code(self.encode)
+        self.objects: list[dict[str, Any] | None] = []
+        self.warnings: list[str] = []
+        self._known: dict[int, tuple[int, Any]] = {}  # the object is held, so that its number stays its own
+        self._inside: set[int] = set()
+
+    def encode(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in (bool, int, str, type(None)):
+            return value
+        if kind is float:
+            return value if math.isfinite(value) else {"$": "float", "text": repr(value)}
+        if kind in (list, tuple, set, frozenset, dict):
+            return self._container(value, kind)
+        plain = self._plain(value, kind)
+        return plain if plain is not None else self._shared(value)
+
+    # ---- plain data
+
+    def _container(self, value: Any, kind: type) -> Any:
+        if id(value) in self._inside:
+            raise CannotSaveError(f"a {kind.__name__} that contains itself")
+        self._inside.add(id(value))
+        try:
+            if kind is dict:
+                return {"$": "dict", "items": [[self.encode(key), self.encode(item)] for key, item in value.items()]}
+            items = [self.encode(item) for item in value]
+        finally:
+            self._inside.discard(id(value))
+        return items if kind is list else {"$": _SEQUENCES[kind], "items": items}
+
+    def _plain(self, value: Any, kind: type) -> dict[str, Any] | None:
+        if kind in (bytes, bytearray) and len(value) <= _INLINE:
+            return {"$": kind.__name__, "base64": base64.b64encode(value).decode()}
+        if kind is bytes or kind is bytearray:
+            return {"$": kind.__name__, "array": self.arrays.add("U8", (len(value),), bytes(value))}
+        if kind is complex:
+            return {"$": "complex", "parts": [self.encode(value.real), self.encode(value.imag)]}
+        if kind in (slice, range):
+            parts = [self.encode(part) for part in (value.start, value.stop, value.step)]
+            return {"$": kind.__name__, "parts": parts}
+        if isinstance(value, EllipsisType | NotImplementedType):
+            return {"$": "constant", "name": repr(value)}
+        if isinstance(value, Asset):
+            return {"$": "asset", "file": value.file, "kind": value.kind, "tail": value.tail}
+        if isinstance(value, PurePath):
+            return {"$": "path", "text": str(value)}
+        if isinstance(value, ModuleType):
+            return self._module(value)
+        if isinstance(value, MethodType) or _is_method(value):
+            return self._method(value)
+        if isinstance(value, (type, *_CALLED)):
+            return self._callable(value)
+        return self._of_libraries(value)
+
+    def _module(self, module: ModuleType) -> dict[str, Any]:
+        if is_user_module(module):
+            return {"$": "code", "module": self.code.add(module), "name": ""}
+        self.code.packages.add(module.__name__.partition(".")[0])
+        return {"$": "named", "name": f"{public_name(module.__name__)}:"}
+
+    def _callable(self, thing: Any) -> dict[str, Any] | None:
+        if thing is type(None) or thing is EllipsisType or thing is NotImplementedType:
+            return {
+                "$": "type of",
+                "value": self.encode({type(None): None, EllipsisType: ...}.get(thing, NotImplemented)),
+            }
+        if isinstance(thing, FunctionType):
+            return None  # shared: a function may be referred to twice, and may refer to itself
+        return self.code.refer(thing)
+
+    def _method(self, method: Any) -> dict[str, Any]:
+        owner = method.__self__
+        name = method.__name__
+        if isinstance(method, MethodType):
+            kind = owner if isinstance(owner, type) else type(owner)
+            found = (n for c in kind.__mro__ for n, v in vars(c).items() if unwrapped(_bare(v)) is method.__func__)
+            name = next(found, name)
+        return {"$": "method", "self": self.encode(owner), "name": name}
+
+    def _of_libraries(self, value: Any) -> dict[str, Any] | None:
+        numpy = sys.modules.get("numpy")
+        if numpy is not None:
+            if isinstance(value, numpy.generic) and not value.dtype.hasobject:
+                return {"$": "numpy scalar", **self.arrays.numpy(numpy.asarray(value))}
+            if isinstance(value, numpy.ufunc):
+                return self.code.library(value)
+        torch = sys.modules.get("torch")
+        if torch is not None and hasattr(torch, "dtype"):
+            if isinstance(value, torch.dtype | torch.layout | torch.memory_format):
+                return {"$": "named", "name": str(value).replace(".", ":", 1)}
+            if isinstance(value, torch.device):
+                return {"$": "device", "text": str(value)}
+        return None
+
+    # ---- objects
+
+    def _shared(self, value: Any) -> dict[str, Any]:
+        known = self._known.get(id(value))
+        if known is None:
+            number = len(self.objects)
+            self._known[id(value)] = (number, value)
+            self.objects.append(None)
+            self.objects[number] = self._object(value)
+            return {"$": "object", "number": number}
+        if self.objects[known[0]] is None and isinstance(value, FunctionType):
+            raise CannotSaveError("a function that holds itself through what it closes over")
+        return {"$": "object", "number": known[0]}
+
+    def _object(self, value: Any) -> dict[str, Any]:
+        if isinstance(value, FunctionType):
+            return self.code.refer(value)
+        if isinstance(value, Operator):
+            return self.operator(value)
+        if type(value) is OperatorObject:
+            return {"$": "operators of", "value": self.encode(value._target), "side_effects": value._side_effects}
+        array = self._array(value)
+        if array is not None:
+            return array
+        how = made(value)
+        if how is not None:
+            return self._made(value, how)
+        if torchmodules.is_module(value):
+            exported = torchmodules.exported(value, self)
+            if exported is not None:
+                return exported
+        return self._reduced(value)
+
+    def operator(self, operator: Operator) -> dict[str, Any]:
+        if isinstance(operator, MapOperator):
+            return {"$": "map", "name": operator.name, "inner": self.encode(operator.inner), "star": operator.star}
+        said = {"name": operator.name, "side_effects": operator.side_effects, "target": self.encode(operator.target)}
+        return {"$": "operator", **said}
+
+    def _array(self, value: Any) -> dict[str, Any] | None:
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and type(value) is numpy.ndarray:
+            if not value.dtype.hasobject:
+                return {"$": "numpy", **self.arrays.numpy(value)}
+            items = [self.encode(item) for item in value.reshape(-1).tolist()]
+            return {"$": "numpy objects", "shape": list(value.shape), "items": items}
+        return torchmodules.tensor(value, self)
+
+    def _made(self, obj: Any, how: Made) -> dict[str, Any]:
+        """An object of an operator class: its class, and what its constructor was given, with files taken along."""
+        said: dict[str, Any] = {"$": "made", "class": self.encode(how.cls)}
+        taken = self.assets.of_constructor(how, f"{how.cls.__name__}()")
+        said["args"] = [self.encode(arg) for arg in taken.args]
+        said["kwargs"] = [[name, self.encode(value)] for name, value in taken.kwargs.items()]
+        said["opened"] = taken.opened
+        if how.notes.random:
+            said["random"] = {name: self.encode(state) for name, state in how.notes.random.items()}
+        if torchmodules.is_module(obj):
+            said["weights"] = self.encode(dict(obj.state_dict()))
+            said["training"] = obj.training
+        else:
+            said["changed"] = self._changed(obj, how)
+        return said
+
+    def _changed(self, obj: Any, how: Made) -> dict[str, Any]:
+        """Attributes that are other than the constructor has left them."""
+        before, now = how.notes.state, constructors.attributes(obj)
+        if before is None or now is None:
+            return {}
+        changed = {}
+        for name, token in now.items():
+            if name in before and before[name] == token:
+                continue
+            try:
+                changed[name] = self.encode(vars(obj)[name])
+            except CannotSaveError as reason:
+                said = (
+                    f"`{name}` of {how.cls.__qualname__} has changed since it was made and cannot be saved ({reason})"
+                )
+                self.warnings.append(f"{said}: in the bundle it is as the constructor makes it.")
+        return changed
+
+    def _reduced(self, value: Any) -> dict[str, Any]:
+        """Any other object: how Python itself would make a copy of it, in parts that are encoded in turn."""
+        if isinstance(value, type(sys._getframe())) or (
+            hasattr(value, "__next__") and not hasattr(value, "__reduce_cython__")
+        ):
+            raise CannotSaveError(f"a {type(value).__name__}, which is used up or bound to where it is")
+        try:
+            known = copyreg.dispatch_table.get(type(value))
+            parts: Any = known(value) if known is not None else value.__reduce_ex__(4)
+        except Exception as error:
+            raise CannotSaveError(f"a {type(value).__qualname__}: {error}") from None
+        if isinstance(parts, str):
+            return self.code.library(value)
+        made: list[Any] = [*parts, None, None, None, None]
+        call, args, state, items, pairs, setter = made[:6]
+        if setter is not None:
+            raise CannotSaveError(f"a {type(value).__qualname__}, which is made in a way of its own")
+        said: dict[str, Any] = {"$": "reduced", "type": type(value).__qualname__, "call": self.encode(call)}
+        said["args"] = [self.encode(arg) for arg in args]
+        if state is not None:
+            said["state"] = self.encode(state)
+        if items is not None:
+            said["items"] = [self.encode(item) for item in items]
+        if pairs is not None:
+            said["pairs"] = [[self.encode(key), self.encode(item)] for key, item in pairs]
+        return said
+
+
+def _is_method(value: Any) -> bool:
+    """A method of C, bound to a value: `"-".join`."""
+    owner = getattr(value, "__self__", None)
+    return isinstance(value, BuiltinFunctionType) and owner is not None and not isinstance(owner, ModuleType)
+
+
+def _bare(value: Any) -> Any:
+    return value.__func__ if isinstance(value, classmethod | staticmethod) else value

@@ -1,0 +1,291 @@
+"""What a bundle is on disk, and whether it is what it says.
+
+    bundle/                    or bundle.zip with the same inside
+      graph.json               the graph, and SHA-256 and size of every file below
+      graph.sha256             SHA-256 of graph.json, as `sha256sum -c` reads it
+      code/tokenizer.py        user code, as text: modules under their own names
+      code/__main__.py         what was needed of a script or a notebook
+      code/parts/0.py          functions and classes that have no name in a module
+      arrays.safetensors       arrays and tensors
+      models/0.pt2             torch modules, exported
+      assets/0/vocab.txt       files that constructors were given or have opened
+
+Version 1: the first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import stat
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from clew.errors import GraphError
+
+SCHEMA = 1
+GRAPH, SEAL = "graph.json", "graph.sha256"
+CODE, PARTS, MODELS, ASSETS, ARRAYS = "code", "code/parts", "models", "assets", "arrays.safetensors"
+_CHUNK = 1 << 20
+_SMALL = 16 << 20  # files that are kept in memory once they are checked
+_MOST = 256 << 20  # of graph.json
+_RATIO, _PLAUSIBLE = 200, 1 << 30  # a zip that unfolds more than so many times, beyond this size, is a bomb
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
+_AGAIN = "Get the bundle again from where it was made."
+
+
+def damaged(what: str, remedy: str = _AGAIN) -> GraphError:
+    return GraphError("bundle-damaged", what, remedy)
+
+
+@contextmanager
+def as_it_should_be(path: Path) -> Iterator[None]:
+    """Whatever goes wrong while a page is looked at: the page is not what clew writes."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError) as error:
+        if isinstance(error, GraphError):
+            raise
+        raise damaged(f"{path}: {GRAPH} is not as it should be: {error!r}.") from None
+
+
+def unsafe(what: str) -> GraphError:
+    return GraphError("bundle-unsafe", what, "Nothing of it was used. clew writes no such bundles.")
+
+
+class Source(Protocol):
+    """Where the files of a bundle are."""
+
+    def sizes(self) -> dict[str, int]: ...
+
+    def open(self, name: str) -> IO[bytes]: ...
+
+
+class Folder:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def sizes(self) -> dict[str, int]:
+        return dict(self._walk(self.path, ""))
+
+    def _walk(self, folder: Path, before: str) -> Iterator[tuple[str, int]]:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                name = before + entry.name
+                mode = entry.stat(follow_symlinks=False).st_mode
+                if stat.S_ISDIR(mode):
+                    yield from self._walk(Path(entry.path), f"{name}/")
+                elif stat.S_ISREG(mode):
+                    yield name, entry.stat(follow_symlinks=False).st_size
+                else:
+                    raise unsafe(f"{self.path}: {name} is a link or no plain file.")
+
+    def open(self, name: str) -> IO[bytes]:
+        return open(self.path / name, "rb")
+
+
+class Zip:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except (zipfile.BadZipFile, OSError, ValueError) as error:
+            raise damaged(f"{path} is no zip that can be read: {error}.") from None
+
+    def sizes(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for info in self._zip.infolist():
+            if not _is_safe(info.filename.rstrip("/")):
+                raise unsafe(f"{self.path}: a member is called {info.filename!r}, which leads out of the bundle.")
+            mode = info.external_attr >> 16
+            if mode and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) and stat.S_IFMT(mode):
+                raise unsafe(f"{self.path}: {info.filename} is a link or no plain file.")
+            if info.flag_bits & 0x1:
+                raise damaged(f"{self.path}: {info.filename} is encrypted.")
+            if info.filename in found:
+                raise unsafe(f"{self.path}: {info.filename} is in it twice.")
+            if not info.is_dir():
+                found[info.filename] = info.file_size
+        self._weigh(found)
+        return found
+
+    def _weigh(self, sizes: dict[str, int]) -> None:
+        whole = os.path.getsize(self.path)
+        total = sum(sizes.values())
+        packed = sum(info.compress_size for info in self._zip.infolist())
+        if packed > whole or (total > _PLAUSIBLE and total > _RATIO * whole):
+            raise unsafe(f"{self.path} has {whole:,} bytes and would unfold to {total:,}: a zip bomb.")
+
+    def open(self, name: str) -> IO[bytes]:
+        return self._zip.open(name)
+
+
+class Bundle:
+    """A bundle whose every byte was compared with what its page says. Nothing of it is run here."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.source = self._source()
+        self._kept: dict[str, bytes] = {}
+        self._unpacked: tempfile.TemporaryDirectory[str] | None = None
+        sizes = self.source.sizes()
+        self.page = self._page(sizes)
+        self.files: dict[str, dict[str, Any]] = self._listed()
+        self._compare(sizes)
+
+    def _source(self) -> Source:
+        if self.path.is_dir():
+            return Folder(self.path)
+        if not self.path.exists():
+            what = f"{self.path} is not there."
+            raise GraphError("not-a-bundle", what, "Give the folder or zip that graph.save() has written.")
+        return Zip(self.path)
+
+    # ---- checking
+
+    def _page(self, sizes: dict[str, int]) -> dict[str, Any]:
+        """graph.json, if it is whole and of a version that is known."""
+        for name in (GRAPH, SEAL):
+            if name not in sizes:
+                what = f"{self.path} has no {name}."
+                raise GraphError("not-a-bundle", what, "Give the folder or zip that graph.save() has written.")
+        if sizes[GRAPH] > _MOST:
+            raise unsafe(f"{self.path}: {GRAPH} has {sizes[GRAPH]:,} bytes.")
+        text = self._bytes(GRAPH, sizes[GRAPH])
+        self.digest = hashlib.sha256(text).hexdigest()
+        if self._bytes(SEAL, 200) != seal(self.digest):
+            raise damaged(f"{self.path}: {GRAPH} is not what {SEAL} says: it was changed.")
+        try:
+            page = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise damaged(f"{self.path}: {GRAPH} cannot be read: {error}.") from None
+        if not isinstance(page, dict) or not isinstance(page.get("schema"), int):
+            raise damaged(f"{self.path}: {GRAPH} has no schema version.")
+        if page["schema"] != SCHEMA:
+            what = f"{self.path} is of schema {page['schema']}, and this clew reads {SCHEMA}."
+            raise GraphError(
+                "bundle-schema", what, f"It was made with clew {page.get('clew')}: install that or a newer."
+            )
+        return page
+
+    def _listed(self) -> dict[str, dict[str, Any]]:
+        files = self.page.get("files")
+        if not isinstance(files, dict):
+            raise damaged(f"{self.path}: {GRAPH} lists no files.")
+        for name, said in files.items():
+            if not _is_safe(name) or name in (GRAPH, SEAL):
+                raise unsafe(f"{self.path}: {GRAPH} lists {name!r}, which leads out of the bundle.")
+            if not (
+                isinstance(said, dict) and isinstance(said.get("size"), int) and isinstance(said.get("sha256"), str)
+            ):
+                raise damaged(f"{self.path}: {GRAPH} says neither size nor SHA-256 of {name}.")
+        return files
+
+    def _compare(self, sizes: dict[str, int]) -> None:
+        there = set(sizes) - {GRAPH, SEAL}
+        if missing := sorted(set(self.files) - there):
+            raise damaged(f"{self.path}: {missing[0]} is missing.")
+        if extra := sorted(there - set(self.files)):
+            raise damaged(
+                f"{self.path}: {extra[0]} does not belong to it.", "Remove the file, or get the bundle again."
+            )
+        for name, said in self.files.items():
+            if sizes[name] != said["size"]:
+                raise damaged(f"{self.path}: {name} has {sizes[name]:,} bytes and should have {said['size']:,}.")
+        for name in self.files:
+            self._check(name)
+
+    def _check(self, name: str) -> None:
+        size = self.files[name]["size"]
+        if size <= _SMALL:
+            data = self._kept[name] = self._bytes(name, size)
+            digest = hashlib.sha256(data).hexdigest()
+        else:
+            digest = self._digest(name, size)
+        if digest != self.files[name]["sha256"]:
+            raise damaged(f"{self.path}: {name} is not what it was when the bundle was made.")
+
+    def _bytes(self, name: str, size: int) -> bytes:
+        try:
+            with self.source.open(name) as file:
+                data = file.read(size + 1)
+        except _UNREADABLE as error:
+            raise damaged(f"{self.path}: {name} cannot be read: {error}.") from None
+        if len(data) > size:
+            raise unsafe(f"{self.path}: {name} is larger than it says.")
+        return data
+
+    def _digest(self, name: str, size: int) -> str:
+        digest, left = hashlib.sha256(), size
+        try:
+            with self.source.open(name) as file:
+                while chunk := file.read(_CHUNK):
+                    left -= len(chunk)
+                    if left < 0:
+                        raise unsafe(f"{self.path}: {name} is larger than it says.")
+                    digest.update(chunk)
+        except _UNREADABLE as error:
+            raise damaged(f"{self.path}: {name} cannot be read: {error}.") from None
+        return digest.hexdigest()
+
+    # ---- reading
+
+    def text(self, name: str) -> str:
+        return self.view(name).tobytes().decode("utf-8")
+
+    def view(self, name: str) -> memoryview:
+        """The bytes of a file; large ones are mapped."""
+        self.inside(name)
+        if name in self._kept:
+            return memoryview(self._kept[name])
+        with open(self.place(name), "rb") as file, closing(file):
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are; those of a zip are unpacked into a folder of this process."""
+        if isinstance(self.source, Folder):
+            return Path(os.path.abspath(self.path))
+        if self._unpacked is None:
+            self._unpacked = tempfile.TemporaryDirectory(prefix="clew_bundle_", ignore_cleanup_errors=True)
+        return Path(self._unpacked.name)
+
+    def place(self, name: str) -> Path:
+        """A file of it, on disk."""
+        path = self.folder / name
+        if isinstance(self.source, Zip) and not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with self.source.open(name) as packed, open(path, "wb") as file:
+                while chunk := packed.read(_CHUNK):
+                    file.write(chunk)
+        return path
+
+    def unpack(self, under: str) -> Path:
+        """A file or folder of it, on disk with everything in it."""
+        for name in self.inside(under):
+            self.place(name)
+        return self.folder / under
+
+    def inside(self, under: str) -> list[str]:
+        """The files that a file or folder of it is made of."""
+        found = [name for name in self.files if name == under or name.startswith(f"{under}/")]
+        if not found:
+            raise unsafe(f"{self.path}: {under!r} is used and is not in it.")
+        return found
+
+
+def seal(digest: str) -> bytes:
+    return f"{digest}  {GRAPH}\n".encode()
+
+
+def _is_safe(name: str) -> bool:
+    """Whether a name stays inside: no `..`, nothing absolute, no other system's separators."""
+    parts = name.split("/")
+    return all(part not in ("", ".", "..") for part in parts) and not set(name) & set("\\:\0")

@@ -1,0 +1,184 @@
+"""`clew.load`: a graph from a bundle, after everything about the bundle was checked."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+from clew.errors import GraphError
+from clew.probes.graph.graph import Graph
+from clew.probes.graph.nodes import SEEN, Block, Build, Const, Event, Guard, Input, Ref, Step, Template, Where
+
+from . import trust, versions
+from .assets import opened_bundles
+from .decoding import Decoder, library_thing
+from .layout import CODE, Bundle, as_it_should_be, damaged
+from .running import Package, refill
+from .saving import BundleWarning
+
+_shared: weakref.WeakValueDictionary[tuple[str, str], World] = weakref.WeakValueDictionary()
+_lock = threading.RLock()  # a constructor may load a bundle too
+
+
+def load(
+    path: str | os.PathLike[str], *, trusted: bool | str | Iterable[str], device: Any = None, share: bool = False
+) -> Graph:
+    """See clew.load."""
+    bundle = Bundle(path)
+    with as_it_should_be(bundle.path):
+        check_shape(bundle)
+        trust.check(bundle, trusted)
+    if share:
+        with _lock:
+            key = (bundle.digest, str(device))
+            world = _shared.get(key) or World(bundle, device)
+            _shared[key] = world
+    else:
+        world = World(bundle, device)
+    return world.graph()
+
+
+def check_shape(bundle: Bundle) -> None:
+    """The parts that a page must have."""
+    parts: dict[str, type] = {
+        "inputs": list, "block": dict, "operators": list, "objects": list, "modules": dict,
+        "assets": list, "versions": dict,
+    }  # fmt: skip
+    for name, kind in parts.items():
+        if not isinstance(bundle.page.get(name), kind):
+            raise damaged(f"{bundle.path}: graph.json has no {name}.")
+    for name, said in bundle.page["modules"].items():
+        if not all(part.isidentifier() for part in name.split(".")) or not isinstance(said, dict):
+            raise damaged(f"{bundle.path}: {name!r} is no name of a module.")
+
+
+class World:
+    """What the loads of one bundle have in common: its modules and its objects."""
+
+    def __init__(self, bundle: Bundle, device: Any) -> None:
+        self.bundle = bundle
+        self._say_differences()
+        for name in trust.function_names(bundle):
+            library_thing(name, bundle)  # what is missing is told before anything runs
+        opened_bundles.add(os.path.realpath(bundle.folder))
+        self.package = Package(bundle, self._table())
+        self.decoder = Decoder(bundle, self.package, device)
+        self._give_names()
+        self.operators = [self.decoder.decode(said) for said in bundle.page["operators"]]
+
+    def _say_differences(self) -> None:
+        found = versions.differences(self.bundle.page["versions"])
+        if found:
+            said = f"{self.bundle.path} was made with other versions: {', '.join(found)}."
+            warnings.warn(f"{said} Its results may differ.", BundleWarning, stacklevel=5)
+
+    def _table(self) -> dict[str, str]:
+        """Old paths → paths in the bundle."""
+        table: dict[str, str] = {}
+        for one in self.bundle.page["assets"]:
+            place = str(self.bundle.unpack(one["file"]))
+            if "code" in one:
+                table[str(self.bundle.folder / CODE / one["code"])] = place
+            table[one["given"]] = table[one["place"]] = place
+        return table
+
+    def _give_names(self) -> None:
+        """The values of names in scripts: before their code runs where they need none of it, else after."""
+        for name, said in self.bundle.page["modules"].items():
+            given = said.get("names", {})
+            early = {key: self.decoder.decode(value) for key, value in given.items() if not self._needs_code(value)}
+            self.package.values[name] = {**{key: _empty(value) for key, value in given.items()}, **early}
+        for name, said in self.bundle.page["modules"].items():
+            for key, value in said.get("names", {}).items():
+                if self._needs_code(value):
+                    self._fill(vars(self.package.module(name)), key, self.decoder.decode(value))
+
+    def _fill(self, scope: dict[str, Any], name: str, value: Any) -> None:
+        """Give a name its value; what is a container already, because definitions use it, stays the container it is."""
+        there = scope.get(name)
+        if type(there) is type(value) and type(value) in (list, dict, set):
+            refill(there, value)
+        else:
+            scope[name] = value
+
+    def _needs_code(self, value: Any) -> bool:
+        seen: set[int] = set()
+        stack = [value]
+        while stack:
+            for one in trust.values_in(stack.pop()):
+                if one["$"] in ("code", "part"):
+                    return True
+                if one["$"] == "object" and one["number"] not in seen:
+                    seen.add(one["number"])
+                    stack.append(self.bundle.page["objects"][one["number"]])
+        return False
+
+    # ---- the graph
+
+    def graph(self) -> Graph:
+        page = self.bundle.page
+        try:
+            inputs = [self._input(said) for said in page["inputs"]]
+            graph = Graph(inputs, self._block(page["block"]), str(page.get("name", "pipeline")))
+            graph.attrs = self.decoder.decode(page.get("attrs", {"$": "dict", "items": []}))
+        except (KeyError, TypeError, IndexError) as error:
+            raise damaged(f"{self.bundle.path}: graph.json is not as it should be: {error!r}.") from error
+        graph.parallel = int(page.get("settings", {}).get("parallel", 1))
+        graph.__dict__["_world"] = self  # alive while the graph is
+        graph.__dict__["bundle"] = os.path.abspath(self.bundle.path)
+        return graph
+
+    def _input(self, said: dict[str, Any]) -> Input:
+        default = self.decoder.decode(said["default"]) if "default" in said else None
+        return Input(said["id"], said["name"], default, "default" in said)
+
+    def _block(self, said: dict[str, Any]) -> Block:
+        events: list[Event] = [
+            self._step(event["step"]) if "step" in event else self._guard(event["guard"]) for event in said["events"]
+        ]
+        output = self._template(said["output"]) if "output" in said else None
+        decision = self._guard(said["decision"]) if "decision" in said else None
+        branches = [(self.decoder.decode(seen), self._block(inner)) for seen, inner in said.get("branches", ())]
+        return Block(events, output, decision, branches)
+
+    def _step(self, said: dict[str, Any]) -> Step:
+        kind, target = said["kind"], said["target"]
+        return Step(
+            said["id"],
+            kind,
+            self.operators[target] if kind == "operator" else target,
+            tuple(self._template(arg) for arg in said["args"]),
+            {name: self._template(value) for name, value in said.get("kwargs", ())},
+            Where(*said["where"]),
+            bool(said.get("effect")),
+            tuple(said.get("changes", ())),
+            said.get("type", ""),
+            bool(said.get("fails")),
+        )
+
+    def _guard(self, said: dict[str, Any]) -> Guard:
+        if said["kind"] not in SEEN:
+            raise GraphError(
+                "bundle-unknown", f"{self.bundle.path} decides by {said['kind']!r}.", "Install a newer clew."
+            )
+        expected = self.decoder.decode(said["expected"])
+        return Guard(said["kind"], said["ref"], expected, Where(*said["where"]), said["condition"])
+
+    def _template(self, said: Any) -> Template:
+        if isinstance(said, dict) and said.get("$") == "ref":
+            return Ref(said["id"])
+        if isinstance(said, dict) and said.get("$") == "build":
+            keys = tuple(self._template(key) for key in said.get("keys", ()))
+            return Build(said["kind"], tuple(self._template(item) for item in said["items"]), keys)
+        return Const(self.decoder.decode(said))
+
+
+def _empty(said: Any) -> Any:
+    """What a name is until its value can be made: definitions may put something into it."""
+    if isinstance(said, list):
+        return []
+    return {"dict": {}, "set": set()}.get(said["$"]) if isinstance(said, dict) else said

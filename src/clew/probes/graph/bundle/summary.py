@@ -1,0 +1,114 @@
+"""What is in a bundle, for people and for machines. Nothing of it is run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import trust, versions
+from .layout import ASSETS, CODE, Bundle, as_it_should_be
+from .loading import check_shape
+
+
+def described(bundle: Bundle) -> dict[str, Any]:
+    """Everything worth knowing about a bundle, as plain data."""
+    with as_it_should_be(bundle.path):
+        check_shape(bundle)
+        return _described(bundle, bundle.page)
+
+
+def _described(bundle: Bundle, page: dict[str, Any]) -> dict[str, Any]:
+    files = [{"name": name, **said} for name, said in sorted(bundle.files.items())]
+    return {
+        "path": str(bundle.path),
+        "sha256": bundle.digest,
+        "schema": page["schema"],
+        "name": page.get("name"),
+        "created": page.get("created"),
+        "size": sum(said["size"] for said in files),
+        "inputs": [_input(said) for said in page["inputs"]],
+        "outputs": _outputs(page["block"]),
+        "operators": [_operator(said, page) for said in page["operators"]],
+        "steps": sum(1 for _ in trust.steps_in(page["block"], bundle)),
+        "functions": trust.function_names(bundle),
+        "guards": list(_guards(page["block"])),
+        "modules": [{"name": name, "file": said["file"]} for name, said in page["modules"].items()],
+        "code": [one for one in files if one["name"].startswith(f"{CODE}/")],
+        "assets": [one for one in files if one["name"].startswith(f"{ASSETS}/")],
+        "files": files,
+        "versions": page["versions"],
+        "differences": versions.differences(page["versions"]),
+        "attrs": page.get("attrs"),
+        "runs": trust.summary(bundle),
+    }
+
+
+def _input(said: dict[str, Any]) -> dict[str, Any]:
+    return {"name": said["name"], "optional": "default" in said}
+
+
+def _outputs(block: dict[str, Any]) -> str:
+    """The shape of what comes out: the keys of a dictionary, the number of a tuple's values."""
+    if "branches" in block:
+        shapes = dict.fromkeys(_outputs(inner) for _, inner in block["branches"])
+        return " or ".join(shapes)
+    said = block.get("output")
+    if isinstance(said, dict) and said.get("$") == "build":
+        if said["kind"] == "dict":
+            return f"dict of {', '.join(str(key) for key in said['keys'])}"
+        return f"{said['kind']} of {len(said['items'])}"
+    if isinstance(said, dict) and said.get("$") == "ref":
+        steps = {event["step"]["id"]: event["step"].get("type", "") for event in block["events"] if "step" in event}
+        return steps.get(said["id"]) or "a value"
+    return "a constant"
+
+
+def _operator(said: dict[str, Any], page: dict[str, Any]) -> dict[str, Any]:
+    return {"name": said["name"], "what": _what(said.get("target", said.get("inner")), page)}
+
+
+def _what(said: Any, page: dict[str, Any]) -> str:
+    """In a few words, what an operator calls."""
+    if not isinstance(said, dict):
+        return "?"
+    kind = said["$"]
+    if kind == "object":
+        return _what(page["objects"][said["number"]], page)
+    if kind == "method":
+        return f"{said['name']} of {_what(said['self'], page)}"
+    if kind == "code":
+        return f"{said['module']}:{said['name']}"
+    if kind == "part":
+        return f"{said['module']}:{said['name']} ({said['file']})"
+    if kind == "made":
+        given = [_shown(arg) for arg in said["args"]] + [f"{name}={_shown(arg)}" for name, arg in said["kwargs"]]
+        return f"{_what(said['class'], page)}({', '.join(given)})"
+    if kind == "exported":
+        return f"{said['class']}, exported ({said['file']})"
+    if kind in ("operator", "map"):
+        return _what(said.get("target", said.get("inner")), page)
+    return str(said.get("type") or said.get("name") or kind)
+
+
+def _shown(said: Any) -> str:
+    if isinstance(said, dict):
+        return str(said.get("file") or said.get("text") or said["$"])
+    if isinstance(said, list):
+        return f"[{', '.join(map(_shown, said[:4]))}{', …' if len(said) > 4 else ''}]"
+    text = repr(said)
+    return text if len(text) <= 40 else text[:39] + "…"
+
+
+def _guards(block: dict[str, Any]) -> Any:
+    for event in block["events"]:
+        if "guard" in event:
+            yield _guard(event["guard"], [event["guard"]["expected"]])
+    if "decision" in block:
+        yield _guard(block["decision"], [seen for seen, _ in block["branches"]])
+    for _, inner in block.get("branches", ()):
+        yield from _guards(inner)
+
+
+def _guard(said: dict[str, Any], expected: list[Any]) -> dict[str, Any]:
+    file, line = said["where"]
+    holds = [_shown(one) if not isinstance(one, dict) else str(one.get("name") or one["$"]) for one in expected]
+    return {"where": f"{file}:{line}", "condition": said["condition"], "kind": said["kind"], "expected": holds}

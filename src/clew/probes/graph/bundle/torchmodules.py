@@ -1,0 +1,248 @@
+"""Torch modules and tensors. Modules are exported by torch itself, so that they need none of the author's code."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import warnings
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
+from typing import TYPE_CHECKING, Any
+
+from clew.errors import GraphError
+
+from . import examples
+from .layout import MODELS, Bundle, damaged
+from .names import CannotSaveError
+
+if TYPE_CHECKING:
+    from .encoding import Encoder
+
+_BATCH = 3  # torch takes sizes 0 and 1 for fixed
+
+
+def _torch() -> Any:
+    torch = sys.modules.get("torch")
+    return torch if torch is not None and hasattr(torch, "nn") else None
+
+
+def is_module(value: Any) -> bool:
+    torch = _torch()
+    return torch is not None and isinstance(value, torch.nn.Module)
+
+
+def tensor(value: Any, encoder: Encoder) -> dict[str, Any] | None:
+    torch = _torch()
+    if torch is None or not isinstance(value, torch.Tensor):
+        return None
+    if type(value) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer) or value.layout != torch.strided:
+        raise CannotSaveError(f"a {type(value).__name__} of layout {value.layout}")
+    said: dict[str, Any] = {"$": "tensor", "device": str(value.device)}
+    if type(value) is torch.nn.Parameter:
+        said["parameter"] = True
+    if value.requires_grad:
+        said["requires_grad"] = True
+    try:
+        return {**said, **encoder.arrays.torch(value)}
+    except TypeError as reason:
+        raise CannotSaveError(str(reason)) from None
+
+
+# ---- export
+
+
+def exported(module: Any, encoder: Encoder) -> dict[str, Any] | None:
+    """A module as torch.export writes it, for any size of its batches; None where that does not work."""
+    called = examples.of(module)
+    if not called:
+        return None
+    for shapes in (_every_dimension, _first_dimension):
+        program = _export(module, called, shapes)
+        if program is None:
+            continue
+        data = _archive(program)
+        if data is not None:
+            name = f"{MODELS}/{sum(file.startswith(MODELS) for file in encoder.staging.files)}.pt2"
+            encoder.staging.write(name, data)
+            encoder.code.packages.add("torch")
+            said = {"$": "exported", "file": name, "class": type(module).__qualname__, "training": module.training}
+            return {**said, "device": str(next((p.device for p in module.parameters()), "cpu"))}
+    return None
+
+
+def _export(module: Any, called: list[tuple[Any, Any]], shapes: Any) -> Any:
+    """The exported program, if it takes every example that was seen, and batches of other sizes."""
+    import torch
+
+    args, kwargs = _example(called[0])
+    if args is None or any(not _same_structure(called[0], other) for other in called[1:]):
+        return None
+    try:
+        with _quiet(), redirect_stderr(io.StringIO()), torch.no_grad():  # it prints what it cannot export
+            dynamic = {**_by_name(module, args, shapes), **{name: shapes(value) for name, value in kwargs.items()}}
+            program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
+    except Exception:  # torch.export has many words for no
+        return None
+    return program if _takes_any_batch(program, called) else None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """torch speaks at length about what it cannot export; there is another way then."""
+    import logging
+
+    known = logging.root.manager.loggerDict
+    spoken = [one for name, one in list(known.items()) if name.startswith("torch") and isinstance(one, logging.Logger)]
+    before = [one.disabled for one in spoken]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for one in spoken:
+            one.disabled = True
+        try:
+            yield
+        finally:
+            for one, was in zip(spoken, before, strict=True):
+                one.disabled = was
+
+
+def _example(called: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Tensors like those that were seen, with batches of a size that torch does not take for fixed."""
+    try:
+        args, kwargs = (_filled(part) for part in called)
+    except TypeError:
+        return None, None
+    return args, kwargs
+
+
+def _filled(value: Any) -> Any:
+    import torch
+
+    if isinstance(value, examples.Shape):
+        shape = value.shape if not value.shape or value.shape[0] > 1 else (_BATCH, *value.shape[1:])
+        return torch.zeros(shape, dtype=value.dtype, device=value.device)
+    if isinstance(value, list | tuple):
+        return type(value)(_filled(item) for item in value)
+    if isinstance(value, dict):
+        return {key: _filled(item) for key, item in value.items()}
+    if value is None:
+        return None
+    raise TypeError(value)  # a number would be fixed
+
+
+def _same_structure(a: Any, b: Any) -> bool:
+    if isinstance(a, examples.Shape):
+        return isinstance(b, examples.Shape) and a.dtype == b.dtype and len(a.shape) == len(b.shape)
+    if isinstance(a, list | tuple) and type(a) is type(b):
+        return len(a) == len(b) and all(map(_same_structure, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_same_structure(a[key], b[key]) for key in a)
+    return bool(a is b)
+
+
+def _by_name(module: Any, args: tuple[Any, ...], shapes: Any) -> dict[str, Any]:
+    import inspect
+
+    names = list(inspect.signature(module.forward).parameters.values())
+    found: dict[str, Any] = {}
+    for at, parameter in enumerate(names):
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            found[parameter.name] = tuple(shapes(value) for value in args[at:])
+            break
+        if at < len(args):
+            found[parameter.name] = shapes(args[at])
+    return found
+
+
+def _every_dimension(value: Any) -> Any:
+    return _dimensions(value, every=True)
+
+
+def _first_dimension(value: Any) -> Any:
+    return _dimensions(value, every=False)
+
+
+def _dimensions(value: Any, *, every: bool) -> Any:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return dict.fromkeys(range(value.dim() if every else min(1, value.dim())), torch.export.Dim.AUTO)
+    if isinstance(value, list | tuple):
+        return type(value)(_dimensions(item, every=every) for item in value)
+    if isinstance(value, dict):
+        return {key: _dimensions(item, every=every) for key, item in value.items()}
+    return None
+
+
+def _takes_any_batch(program: Any, called: list[tuple[Any, Any]]) -> bool:
+    """Whether the first dimension of what has two or more was left open."""
+    given = set(program.graph_signature.user_inputs)
+    for node in program.graph.nodes:
+        if node.op == "placeholder" and node.name in given:
+            value = node.meta.get("val")
+            if getattr(value, "ndim", 0) > 1 and isinstance(value.shape[0], int):
+                return False
+    return True
+
+
+def _archive(program: Any) -> bytes | None:
+    """The program as bytes; None if torch would put a pickle into it."""
+    import torch
+
+    program._example_inputs = None
+    file = io.BytesIO()
+    try:
+        with _quiet():
+            torch.export.save(program, file)
+    except Exception:
+        return None
+    data = file.getvalue()
+    return None if _pickles(data) else data
+
+
+def _pickles(data: bytes) -> list[str]:
+    """The members of an archive that torch would unpickle."""
+    found = []
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for info in archive.infolist():
+            if info.filename.endswith((".pt", ".pkl", ".pickle")) and info.file_size:
+                found.append(info.filename)
+            elif info.filename.endswith("_config.json"):
+                config = json.loads(archive.read(info)).get("config", {})
+                found += [name for name, said in config.items() if isinstance(said, dict) and said.get("use_pickle")]
+    return found
+
+
+# ---- loading
+
+
+def loaded(said: dict[str, Any], bundle: Bundle, device: Any) -> Any:
+    import torch
+    from torch.export import passes
+
+    data = bundle.view(said["file"]).tobytes()
+    try:
+        pickles = _pickles(data)
+    except (zipfile.BadZipFile, ValueError, AttributeError) as error:
+        raise damaged(f"{bundle.path}: {said['file']} cannot be read: {error}.") from None
+    if pickles:
+        what = f"{bundle.path}: {said['file']} holds a pickle ({pickles[0]})."
+        raise GraphError("bundle-unsafe", what, "Nothing of it was used. clew writes no such bundles.")
+    with _quiet():
+        program = torch.export.load(io.BytesIO(data))
+        wanted = place_for(said["device"], device)
+        if wanted != said["device"]:
+            program = passes.move_to_device_pass(program, wanted)
+        return program.module()
+
+
+def place_for(recorded: str, device: Any) -> str:
+    """Where a tensor goes: where it was asked for, where it was, or where it can."""
+    import torch
+
+    if device is not None:
+        return str(device)
+    kind = recorded.partition(":")[0]
+    there = kind == "cpu" or (kind == "cuda" and torch.cuda.is_available())
+    return recorded if there or (kind == "mps" and torch.backends.mps.is_available()) else "cpu"

@@ -1,0 +1,62 @@
+"""What a bundle was made with, and what of it is other here."""
+
+from __future__ import annotations
+
+import platform
+import re
+import sys
+from collections.abc import Iterable
+from importlib import metadata
+from typing import Any
+
+OWN = str(getattr(sys.modules["clew"], "__version__", ""))
+_FIRST = ("python", "torch", "tensorflow", "numpy", "sklearn", "pandas", "scipy")  # what matters most
+_DISTRIBUTIONS = {"sklearn": "scikit-learn", "PIL": "pillow", "cv2": "opencv-python", "yaml": "PyYAML"}
+
+
+def here(packages: Iterable[str]) -> dict[str, str]:
+    """Python and these packages, as they are installed."""
+    found = {"python": platform.python_version(), "clew": OWN}
+    for name in sorted(set(packages)):
+        if name in sys.stdlib_module_names or name in ("clew", "__main__", "builtins") or not name:
+            continue
+        version = _version(name)
+        if version is not None:
+            found[name] = version
+    return found
+
+
+def _version(name: str) -> str | None:
+    told = getattr(sys.modules.get(name), "__dict__", {}).get("__version__")
+    if isinstance(told, str):
+        return str(told)
+    try:
+        return metadata.version(_DISTRIBUTIONS.get(name, name))
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def differences(recorded: dict[str, Any]) -> list[str]:
+    """What is other here than where the bundle was made, the most important first."""
+    found = []
+    for name, before in recorded.items():
+        if name == "clew":
+            continue
+        now = platform.python_version() if name == "python" else _version(name)
+        if now != before and (name != "python" or _parts(str(now))[:2] != _parts(str(before))[:2]):
+            found.append((_weight(name, str(before), now), f"{name} {before} → {now or 'not installed'}"))
+    return [text for _, text in sorted(found)]
+
+
+def _weight(name: str, before: str, now: str | None) -> tuple[int, int, str]:
+    rank = _FIRST.index(name) if name in _FIRST else len(_FIRST)
+    if now is None:
+        return (0, rank, name)
+    old, new = _parts(before), _parts(now)
+    if name == "python":
+        return (1, rank, name)
+    return (1 if old[:1] != new[:1] else 2 if old[:2] != new[:2] else 3, rank, name)
+
+
+def _parts(version: str) -> list[str]:
+    return re.split(r"[.+]", version)

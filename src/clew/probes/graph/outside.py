@@ -1,0 +1,100 @@
+"""What a pipeline changes outside itself while it is recorded: its graph will not, and the user is told."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from types import FunctionType, ModuleType
+from typing import Any
+
+from clew.probes.libraries import is_library
+
+from .parts import CHANGING, COLLECTIONS, alike, copied, hides, size
+from .traced import Traced, raw
+
+_SCALARS = (int, float, str, bytes, bool, type(None), complex)
+_LARGE = 10_000
+_here = threading.local()
+
+
+def note(function: FunctionType, owner: Any = None) -> None:
+    """A function of the pipeline: what it can reach besides its arguments, as it is now."""
+    seen: dict[tuple[int, str], tuple[Any, Any, Any]] = _here.__dict__.setdefault("seen", {})
+    for holder, name, value in _reached(function, owner):
+        if type(value) in _SCALARS or (type(value) in CHANGING and size(value, _LARGE) <= _LARGE) or _is_object(value):
+            seen.setdefault((id(holder), name), (holder, value, _as_it_is(value)))
+
+
+def settle() -> list[str]:
+    """What has changed since, by name; recorded values that were left in it are made plain."""
+    seen = _here.__dict__.pop("seen", {})
+    changed = []
+    for (_, name), (holder, value, was) in seen.items():
+        now = holder.get(name, value) if isinstance(holder, dict) else value
+        if now is not value or not alike(_as_it_is(value), was):
+            changed.append(name)
+        if type(now) is Traced and isinstance(holder, dict):
+            holder[name] = raw(now)
+        elif hides(now, 3):
+            _cleaned(now, 3)
+    return changed
+
+
+def _reached(function: FunctionType, owner: Any) -> Iterator[tuple[Any, str, Any]]:
+    scope = function.__globals__
+    for name in function.__code__.co_names:
+        if name in scope:
+            yield scope, name, scope[name]
+    for cell, name in zip(function.__closure__ or (), function.__code__.co_freevars, strict=True):
+        try:
+            yield cell, name, cell.cell_contents
+        except ValueError:
+            continue
+    for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+        yield function, "a default argument", default
+    if owner is not None:
+        yield owner, "self", owner
+
+
+def _is_object(value: Any) -> bool:
+    """An object of a class of the user's own."""
+    kind = type(value)
+    if kind is Traced or isinstance(value, (type, ModuleType, FunctionType)) or is_library(_file_of(kind)):
+        return False
+    return hasattr(value, "__dict__")
+
+
+def _as_it_is(value: Any) -> Any:
+    if type(value) in CHANGING or type(value) in _SCALARS:
+        return copied(value)
+    return {name: copied(one) for name, one in object.__getattribute__(value, "__dict__").items()}
+
+
+def _file_of(kind: type) -> str:
+    module = sys.modules.get(kind.__module__)
+    return str(getattr(module, "__file__", None) or (os.__file__ if kind.__module__ == "builtins" else ""))
+
+
+def _cleaned(value: Any, depth: int) -> None:
+    """The container, with the values themselves in place of recorded ones."""
+    if depth == 0:
+        return
+    if isinstance(value, list):
+        value[:] = [raw(item) for item in list.__iter__(value)]
+    elif isinstance(value, dict):
+        items = [(raw(key), raw(item)) for key, item in dict.items(value)]
+        dict.clear(value)
+        dict.update(value, items)
+    elif type(value) in (set, COLLECTIONS[2]):
+        items = [raw(item) for item in value]
+        value.clear()
+        value.extend(items) if hasattr(value, "extend") else value.update(items)
+    elif _is_object(value):
+        _cleaned(object.__getattribute__(value, "__dict__"), depth)
+        return
+    else:
+        return
+    for item in value.values() if isinstance(value, dict) else value:
+        _cleaned(item, depth - 1)

@@ -1,0 +1,119 @@
+"""How a value that goes into a step is made again: by reference, as a constant, or as a container of these."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from types import CoroutineType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+from clew.errors import GraphError
+from clew.values import capture
+
+from . import lift
+from .nodes import Build, Const, Ref, Template
+from .parts import COLLECTIONS, ITERATORS, PLAIN, alike, copied, handed, hides, holds_traced, size, within
+from .traced import is_traced
+
+if TYPE_CHECKING:
+    from .session import Session
+
+_SMALL = 10_000  # constants of so many things are copied when they are used; larger ones must stay as they are
+
+
+class Templates:
+    """The templates of one recording."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._constants: dict[int, tuple[Any, Const]] = {}
+        self._large: dict[int, tuple[Any, bytes]] = {}
+        self.replaced: dict[int, Ref] = {}  # containers that stand for a value of their own, for one step
+
+    def of(self, value: Any) -> Template:
+        if is_traced(value):
+            if value._self_session is not self._session:
+                what = "a value of another recording is used here."
+                raise GraphError("graph-other-recording", what, "Pass it as an input, or record both together.")
+            return Ref(value._self_id)
+        if self.replaced and id(value) in self.replaced:
+            return self.replaced[id(value)]
+        if type(value) in ITERATORS:
+            return self._iterator(value)
+        if holds_traced(value) or (self.replaced and found_by_id(self.replaced, value)):
+            return self._container(value)
+        if hides(value):
+            raise _hidden(value)
+        return self._constant(value)
+
+    def _container(self, value: Any) -> Template:
+        kind = type(value)
+        if kind in COLLECTIONS:
+            return self._collection(value, kind)
+        if isinstance(value, dict):
+            keys = tuple(self.of(key) for key in value)
+            return Build("dict", tuple(self.of(item) for item in value.values()), keys)
+        items = (value.start, value.stop, value.step) if isinstance(value, slice) else value
+        return Build(kind.__name__, tuple(self.of(item) for item in items))
+
+    def _collection(self, value: Any, kind: type) -> Template:
+        """A deque, a Counter: its constructor is a step."""
+        if isinstance(value, dict):
+            inside: Template = Build("dict", tuple(map(self.of, value.values())), tuple(map(self.of, value)))
+            args: tuple[Template, ...] = (inside,)
+            if isinstance(value, defaultdict):
+                args = (Const(value.default_factory), inside)
+        else:
+            args = (Build("list", tuple(map(self.of, value))), Const(value.maxlen))
+        made = self._session.noted("function", f"collections:{kind.__name__}", args, handed(value))
+        return Ref(made._self_id)
+
+    def _iterator(self, value: Any) -> Template:
+        """What comes out of the pipeline as an iterator is one again."""
+        items = list(value)
+        made = self._session.noted("function", "builtins:iter", (self.of(items),), iter(handed(items)))
+        return Ref(made._self_id)
+
+    def _constant(self, value: Any) -> Template:
+        if isinstance(value, CoroutineType):
+            raise GraphError("graph-async", "the pipeline is a coroutine.", "Record the functions it awaits.")
+        if isinstance(value, FunctionType):
+            return Const(lift.original(value))
+        if type(value) not in PLAIN:
+            return Const(value)
+        known = self._constants.get(id(value))
+        if known is not None and known[0] is value and alike(known[1].value, value):
+            return known[1]
+        if size(value, _SMALL) > _SMALL:
+            self._large.setdefault(id(value), (value, capture(value).digest))
+            return Const(value)
+        const = Const(copied(value))
+        self._constants[id(value)] = (value, const)
+        return const
+
+    def check(self) -> None:
+        """At the end: what was too large to be copied must be as it was."""
+        for value, digest in self._large.values():
+            if capture(value).digest != digest:
+                what = f"a {type(value).__name__} of {len(value)} things was changed after a step had used it."
+                raise GraphError("graph-shared", what, "Change it in an operator, or before the first use.")
+
+
+def _hidden(value: Any) -> GraphError:
+    what = f"a {type(value).__name__} that holds recorded values is given to a step, or comes out of the pipeline."
+    remedy = "Give the values themselves, in a list, a tuple or a dictionary, or make its class a clew.op."
+    return GraphError("graph-hidden", what, remedy)
+
+
+def found_by_id(ids: dict[int, Ref], value: Any) -> bool:
+    return id(value) in ids or (type(value) in PLAIN and any(found_by_id(ids, item) for item in within(value)))
+
+
+def settled(given: Any) -> Any:
+    """Arguments with iterators as lists: what goes through them may hold recorded values."""
+    if isinstance(given, dict):
+        return {name: _settled(value) for name, value in given.items()}
+    return tuple(_settled(value) for value in given)
+
+
+def _settled(value: Any) -> Any:
+    return list(value) if type(value) in ITERATORS else value

@@ -1,0 +1,176 @@
+"""Small random pipelines as Python source, for tests that compare a graph with the function it was recorded from."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from hypothesis import strategies as st
+
+HEADER = """
+import collections
+import functools
+import math
+import numpy as np
+import clew
+
+WORDS = {"a": 1, "b": 2}
+GROUPS = {"a": [1], "b": [2, 3]}
+
+@clew.op
+def double(x):
+    return x + x
+
+@clew.op
+def same(x):
+    return x
+
+@clew.op
+def push(xs, x):
+    xs.append(x)
+    return len(xs)
+
+@clew.op
+def drop_negative(xs):
+    if xs and xs[0] < 0:
+        del xs[0]
+    return len(xs)
+
+@clew.op
+def pair(x):
+    return x, [x]
+
+@clew.op
+def squares(n):
+    for i in range(abs(n) % 4):
+        yield i * i
+
+def helper(v, k=3):
+    if v is None:
+        return k
+    return v if v > k else k - v
+
+class Box:
+    def __init__(self, v):
+        self.v = v
+    def more(self, by):
+        self.v = self.v + by
+        return self.v
+"""
+PARAMETERS = "n, m, xs, s, d, a"
+
+#: by the type of what comes out; $I an int, $L a list of ints, $S a text, $D a dict, $A an array, $B a condition
+EXPRESSIONS: dict[str, list[str]] = {
+    "I": [
+        "$I + $I", "$I - 2", "$I * 3", "-$I", "abs($I)", "$I % 7", "$I // 3", "($I) ** 2 % 11", "len($L)",
+        "len($S)", "sum($L)", "max($L, default=0)", "min($I, $I)", "double($I)", "same($I)", "helper($I)",
+        "helper(None, k=$I)", "$I if $B else $I", "($L or [5])[0]", "($L or [1, 2])[-1]", "WORDS.get($S, -1)",
+        "$D.get('a', $I)", "int($B)", "$L.count($I)", "sum(v * 2 for v in $L)", "push($L, $I)",
+        "drop_negative($L)", "pair($I)[0]", "next(squares($I), 9)", "sum(squares($I))", "int($A.sum())",
+        "len($A)", "divmod($I, 5)[1]", "(lambda q: q + $I)(2)", "functools.reduce(lambda p, q: p + q, $L, $I)",
+        "min($L, key=lambda v: (v - $I) ** 2, default=3)", "[10, 20, 30][$I % 3]", "Box($I).more($I)",
+        "hash($I)", "$I and $I", "$I or $I", "(w := $I) + w", "math.gcd($I, 12)", "ord(($S + 'z')[0])",
+    ],
+    "L": [
+        "[$I, $I]", "$L + $L", "$L[1:]", "$L[::-1]", "$L[:$I % 3]", "sorted($L)", "list(range($I % 5))",
+        "sorted($L, key=lambda v: -v)", "[v + $I for v in $L]", "[v for v in $L if v > $I]", "[*$L, $I]",
+        "[i * v for i, v in enumerate($L)]", "[p + q for p, q in zip($L, $L)]", "list(map(helper, $L))",
+        "list(filter(lambda v: v % 2, $L))", "same($L)", "list(reversed($L))", "sorted({ $I, $I, 3 })",
+        "sorted({v % 3 for v in $L})", "list($D.values())", "$L * 2", "same([$I, 1])", "list(squares($I))",
+        "[ord(c) for c in $S]", "$A.astype(int).tolist()", "list($L)", "pair($I)[1]", "GROUPS[$S[:1] or 'a']",
+    ],
+    "S": [
+        "$S + 'x'", "f'{$i}'", "f'{$s!r:>4}|{$i:03d}'", "str($I)", "$S.upper()", "$S[1:]",
+        "'-'.join([$S, 'q'])", "'%s/%d' % ($S, $I)", "'{}:{}'.format($I, $S)", "$S * 2", "same($S)",
+        "','.join(str(v) for v in $L)", "repr($L)", "$S.replace('a', $S)", "'yes' if $B else $S", "$S or 'e'",
+        "type($I).__name__", "$S and $S[0]", "''.join(sorted($S))",
+    ],
+    "D": [
+        "{'a': $I, 'b': $I}", "{**$D, 'c': $I}", "dict($D, z=$I)", "{k: v + 1 for k, v in $D.items()}",
+        "{ $S: $I }", "same($D)", "dict(zip('xy', $L))", "{str(v): v for v in $L}", "dict($D)",
+    ],
+    "A": [
+        "$A + $I", "$A * $A", "np.where($A > $I, $A, 0)", "-$A", "$A[::-1]", "np.clip($A, 0, 5)", "np.abs($A)",
+        "double($A)", "$A.copy()", "np.cumsum($A)", "np.zeros(3) + $I", "np.maximum($A, $I)", "$A / 2", "same($A)",
+        "np.array([$I, $I, 1.0])", "np.stack([$A, $A])[0]", "np.sort($A)",
+    ],
+    "B": [
+        "$I > $I", "$I == 3", "$I in $L", "$I not in [1, 2]", "not $L", "$S == 'a'", "'a' in $S", "bool($I)",
+        "$S in WORDS", "'a' in $D", "1 < $I < 6", "$I is None", "$I is not None is not False", "isinstance($I, int)",
+        "any(v > 2 for v in $L)", "all($L)", "$B and $B", "$B or $B", "not $B", "$L == $L",
+        "bool(($A > 0).all())", "type($I) is int", "$S.startswith('a')", "$S.isdigit()",
+    ],
+}  # fmt: skip
+STATEMENTS = [
+    "$l.append($I)", "$l.extend($L)", "$l += $L", "$i += $I", "$i %= 5", "$l.sort()", "$l.reverse()",
+    "$d['k'] = $I", "$d['a'] = $D.get('a', 0) + 1", "$d.setdefault('q', $I)", "$s += $S", "$s = '<%s>' % $S",
+    "$l[:1] = [$I]", "$l.insert(0, $I)", "$a[0] = $I", "$a += 1", "$a[$a < 0] = 0", "$a.sort()",
+    "np.add($a, $A, out=$a)", "push($l, $I)", "drop_negative($l)", "$l.pop() if $l else None",
+    "if $B:\n    $i = $I\nelse:\n    $l = $L", "for v in $L:\n    $i = $i + v",
+    "for v in list($L):\n    if v > $I:\n        break\n    $l.append(v)", "assert $B or True, $S",
+    "while $i > 3:\n    $i = $i // 2", "try:\n    $i = int($S)\nexcept ValueError:\n    $i = $I",
+    "try:\n    $i = $D['a']\nexcept KeyError as e:\n    $s = str(e)", "$i, *$l = [$I, *$L]",
+    "groups = {'a': [], 'b': []}\ngroups.setdefault($S, []).append($I)\n$i = len(groups)",
+    "box = Box($I)\nbox.v = $I\n$i = box.more(1)", "for k, v in $D.items():\n    $s = $s + k\n    $i += v",
+    "def inner(q, k=$I):\n    return q + k + $i\n$l = [inner(v) for v in $L]", "$l = [[v, $I] for v in $L][0] if $L else []",
+    "rows = [[$I], [$I]]\nfor j, row in enumerate(rows):\n    row.append(j)\n$l = rows[$I % 2]",
+    "match $I % 3:\n    case 0:\n        $s = 'zero'\n    case 1 | 2 as r:\n        $i = r",
+    "match $L:\n    case [p, q]:\n        $i = p\n    case [p, *rest]:\n        $l = rest\n    case _:\n        $i = 0",
+    "count = collections.Counter($S)\n$i = count.get('a', 0)", "t = ($I, [$I])\nt[1].append($I)\n$l = t[1]",
+    "$l = $L\nfor j in range(len($l)):\n    $l[j] = $l[j] * 2", "$d = $D\n$d.pop('a', None)",
+]  # fmt: skip
+NAMES = {"I": ["n", "m"], "L": ["xs"], "S": ["s"], "D": ["d"], "A": ["a"]}
+LITERALS = {
+    "I": ["0", "1", "2", "7"],
+    "L": ["[1, 2]", "[]"],
+    "S": ["'a'", "'12'"],
+    "D": ["{'a': 1}"],
+    "A": ["np.ones(3)"],
+}
+
+
+def _filled(draw: Any, pattern: str, depth: int) -> str:
+    """The pattern with expressions for its holes; small letters are names that are assigned to."""
+
+    names = {kind.lower(): draw(st.sampled_from(known)) for kind, known in NAMES.items()}
+
+    def fill(hole: re.Match[str]) -> str:
+        return _expression(draw, hole[1], depth) if hole[1].isupper() else str(names[hole[1]])
+
+    return re.sub(r"\$([A-Za-z])", fill, pattern)
+
+
+def _expression(draw: Any, kind: str, depth: int) -> str:
+    leaves = NAMES.get(kind, []) * 3 + LITERALS.get(kind, [])
+    if depth <= 0 and leaves:
+        return str(draw(st.sampled_from(leaves)))
+    pattern = draw(st.sampled_from(leaves + EXPRESSIONS[kind]))
+    return pattern if pattern in leaves else f"({_filled(draw, pattern, depth - 1)})"
+
+
+@st.composite
+def pipelines(draw: Any) -> str:
+    """The source of a module with a function `pipeline(n, m, xs, s, d, a)`."""
+    lines = []
+    for pattern in draw(st.lists(st.sampled_from(STATEMENTS), min_size=1, max_size=6)):
+        lines += _filled(draw, pattern, 1).split("\n")
+    for name, kind in zip(("n", "xs", "s", "d", "a"), "ILSDA", strict=True):
+        if draw(st.booleans()):
+            lines.append(f"{name} = {_expression(draw, kind, 2)}")
+    lines.append("return n, m, xs, s, d, a")
+    return HEADER + f"\ndef pipeline({PARAMETERS}):\n" + "".join(f"    {line}\n" for line in lines)
+
+
+@st.composite
+def arguments(draw: Any) -> dict[str, Any]:
+    import numpy as np
+
+    number = st.integers(-3, 9)
+    return {
+        "n": draw(number),
+        "m": draw(number),
+        "xs": draw(st.lists(number, max_size=3)),
+        "s": draw(st.sampled_from(["a", "b", "12", "", "ab"])),
+        "d": draw(st.dictionaries(st.sampled_from(["a", "b"]), number, max_size=2)),
+        "a": np.array(draw(st.lists(st.sampled_from([-2.0, 0.5, 3.0]), min_size=3, max_size=3))),
+    }

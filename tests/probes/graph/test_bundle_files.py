@@ -1,0 +1,267 @@
+"""Files that constructors use come along; secrets and what lies outside the project do not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clew
+from probes.graph.bundling import project, write
+
+__all__ = ["project"]  # the fixture
+
+OPS = """
+    import os
+    import sqlite3
+    import tempfile
+    from pathlib import Path
+    import clew
+
+    @clew.op
+    class Holding:
+        def __init__(self, *given, **named):
+            self.given, self.named = given, named
+        def __call__(self, x):
+            return self.given, self.named
+
+    @clew.op
+    class Opening:
+        def __init__(self, opener, name):
+            self.text = opener(name)
+        def __call__(self, x):
+            return self.text
+
+    @clew.op
+    class Lazy:
+        def __init__(self, path):
+            self.path = path
+        def __call__(self, x):
+            return Path(self.path).read_text()
+
+    def plain(name):
+        with open(name) as file:
+            return file.read()
+    def built(name):
+        return (Path("data") / f"{name}.txt").read_text()
+    def low(name):
+        handle = os.open(name, os.O_RDONLY)
+        try:
+            return os.read(handle, 100).decode()
+        finally:
+            os.close(handle)
+    def listed(name):
+        return ",".join(f"{file}={plain(os.path.join('data', file))}" for file in sorted(os.listdir("data")))
+    def looked(name):
+        return plain("data/a.txt") if os.path.exists("data/a.txt") else "nothing"
+    def beside(name):
+        return (Path(__file__).parent / "data" / "a.txt").read_text()
+    def temporary(name):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "x")
+            path.write_text("made here")
+            return path.read_text()
+    def database(name):
+        sqlite3.connect("data/db.sqlite").close()
+        return ""
+    """
+
+
+@pytest.fixture
+def ops(project: Path) -> Any:
+    write(project, {"ops.py": OPS, "data/a.txt": "A", "data/b.txt": "B", "one/v.txt": "1", "two/v.txt": "2"})
+    return __import__("ops")
+
+
+def elsewhere(op: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Any:
+    """What the operator gives when it was saved and loaded where none of its files are."""
+    clew.record(lambda x: op(x), 1).save(tmp_path / "bundle", **options)
+    for path in list(Path.cwd().iterdir()):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    (tmp_path / "else").mkdir()
+    monkeypatch.chdir(tmp_path / "else")
+    return clew.load(tmp_path / "bundle", trusted=True)(x=1)
+
+
+def test_paths_at_any_depth_of_the_arguments(ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    op = ops.Holding("one/v.txt", [Path("two/v.txt"), ("data",)], b"data/a.txt", deep={"k": [{"v": "data/b.txt"}]}, n=3)
+    (file, (path, (word,)), raw), named = elsewhere(op, tmp_path, monkeypatch)
+    assert Path(file).read_text() == "1"
+    assert isinstance(path, Path) and path.read_text() == "2"
+    assert word == "data"  # a word in a list, that nothing was opened by
+    assert Path(os.fsdecode(raw)).read_text() == "A"
+    assert Path(named["deep"]["k"][0]["v"]).read_text() == "B"
+    assert named["n"] == 3
+
+
+def test_a_folder_comes_along_with_what_is_in_it(ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(Path.cwd(), {"data/deep/c.txt": "C", "data/__pycache__/x.pyc": "no"})
+    (folder, with_slash), _ = elsewhere(ops.Holding("./data", "data/"), tmp_path, monkeypatch)
+    assert sorted(path.name for path in Path(folder).rglob("*.*")) == ["a.txt", "b.txt", "c.txt"]
+    assert Path(with_slash + "a.txt").read_text() == "A"
+
+
+@pytest.mark.parametrize("text", [".", "/", "..", "", "not/there.txt", "a\0b", "two words"])
+def test_texts_that_are_no_paths_stay_texts(
+    ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    assert elsewhere(ops.Holding(text), tmp_path, monkeypatch)[0] == (text,)
+
+
+def test_an_empty_folder_is_one_to_write_to(ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("results/new").mkdir(parents=True)
+    assert elsewhere(ops.Holding("results/new"), tmp_path, monkeypatch)[0] == ("results/new",)
+
+
+def test_a_bare_word_that_names_a_folder_is_taken_for_it_and_said(ops: Any, tmp_path: Path) -> None:
+    graph = clew.record(lambda x: op(x), 1) if (op := ops.Holding("data")) else None
+    with pytest.warns(UserWarning, match="was given 'data', which is also the name of"):
+        graph.save(tmp_path / "bundle")
+
+
+@pytest.mark.parametrize(
+    ("how", "name", "text"),
+    [
+        ("plain", "data/a.txt", "A"),
+        ("built", "a", "A"),
+        ("low", "data/b.txt", "B"),
+        ("listed", "", "a.txt=A,b.txt=B"),
+        ("looked", "", "A"),
+        ("beside", "", "A"),
+        ("temporary", "", "made here"),
+    ],
+)
+def test_what_a_constructor_opens_is_found_again(
+    ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, name: str, text: str
+) -> None:
+    assert elsewhere(ops.Opening(getattr(ops, how), name), tmp_path, monkeypatch) == text
+
+
+def test_the_bundles_file_is_taken_though_one_of_its_name_is_there(
+    ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clew.record(lambda x: op(x), 1).save("bundle") if (op := ops.Opening(ops.built, "a")) else None
+    write(Path.cwd(), {"data/a.txt": "changed since"})
+    assert clew.load("bundle", trusted=True)(x=1) == "A"
+    assert open is __builtins__["open"] if isinstance(__builtins__, dict) else True  # the program's own is in place
+
+
+def test_a_path_that_is_read_later_is_rewritten(ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert elsewhere(ops.Lazy("data/a.txt"), tmp_path, monkeypatch) == "A"
+
+
+def test_relative_paths_are_those_of_the_folder_the_constructor_ran_in(
+    ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    op = ops.Lazy("data/a.txt")
+    graph = clew.record(lambda x: op(x), 1)
+    monkeypatch.chdir("one")
+    graph.save(tmp_path / "bundle", assets="anywhere")
+    assert clew.load(tmp_path / "bundle", trusted=True)(x=1) == "A"
+
+
+def test_what_cannot_be_led_into_the_bundle_is_an_error(ops: Any, tmp_path: Path) -> None:
+    op = ops.Opening(ops.database, "")
+    with pytest.raises(clew.ClewError, match=r"opens data/db.sqlite in a way .* Give the path to the constructor"):
+        clew.record(lambda x: op(x), 1).save(tmp_path / "bundle")
+
+
+# ---- what must not come along
+
+
+def refusal(op: Any, tmp_path: Path, **options: Any) -> clew.ClewError:
+    with pytest.raises(clew.ClewError) as caught:
+        clew.record(lambda x: op(x), 1).save(tmp_path / "bundle", **options)
+    assert not (tmp_path / "bundle").exists()
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "name", [".env", ".env.local", "server.pem", "id_rsa", "tls.key", "credentials.json", ".netrc"]
+)
+def test_secrets_never_come_along(ops: Any, tmp_path: Path, name: str) -> None:
+    write(Path.cwd(), {name: "s3cret", f"data/{name}": "s3cret"})
+    for op in (ops.Holding(f"./{name}"), ops.Opening(ops.plain, name), ops.Holding("./data")):
+        error = refusal(op, tmp_path, assets="anywhere")
+        assert error.slug == "bundle-secret"
+        assert name in str(error)
+
+
+def test_files_outside_the_project_need_a_word(ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outside = tmp_path / "outside.txt"
+    outside.write_text("far")
+    (Path.cwd() / "link.txt").symlink_to(outside)
+    for op in (ops.Holding(outside), ops.Opening(ops.plain, str(outside)), ops.Holding("link.txt")):
+        error = refusal(op, tmp_path)
+        assert error.slug == "bundle-file"
+        assert "outside the project folder" in str(error) and 'assets="anywhere"' in str(error)
+    (path,), _ = elsewhere(ops.Holding(outside), tmp_path, monkeypatch, assets="anywhere")
+    assert path.read_text() == "far" and path != outside
+
+
+def test_the_whole_project_is_not_swept_in(ops: Any, tmp_path: Path) -> None:
+    assert "holds the whole project" in str(refusal(ops.Holding(Path.cwd()), tmp_path))
+
+
+def test_a_function_narrows(ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    op = ops.Holding("one/v.txt", "two/v.txt")
+    (one, two), _ = elsewhere(op, tmp_path, monkeypatch, assets=lambda path: "two" not in path)
+    assert Path(one).read_text() == "1"
+    assert two == "two/v.txt"
+
+
+def test_a_list_adds(ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    op = ops.Lazy("one/v.txt")
+    elsewhere(op, tmp_path, monkeypatch, assets=["data", "two/v.txt"])
+    names = {path.name for path in (tmp_path / "bundle" / "assets").rglob("*") if path.is_file()}
+    assert names == {"v.txt", "a.txt", "b.txt"}
+
+
+def test_a_listed_file_that_is_not_there_is_named(ops: Any, tmp_path: Path) -> None:
+    assert "assets= names gone.txt" in str(refusal(ops.Lazy("one/v.txt"), tmp_path, assets=["gone.txt"]))
+    assert "is not known" in str(refusal(ops.Lazy("one/v.txt"), tmp_path, assets="everywhere"))
+
+
+def test_a_constructor_that_changes_its_list_has_it_again_as_it_was(
+    ops: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(project, {"popping.py": """
+        import clew
+        @clew.op
+        class Popping:
+            def __init__(self, words):
+                self.last = words.pop()
+            def __call__(self, x):
+                return self.last
+        """})  # fmt: skip
+    from popping import Popping  # type: ignore[import-not-found]
+
+    assert elsewhere(Popping(["a", "b"]), tmp_path, monkeypatch) == "b"
+
+
+def test_objects_that_cannot_be_hashed_are_operators_too(project: Path, tmp_path: Path) -> None:
+    write(project, {"data_ops.py": """
+        from dataclasses import dataclass
+        import clew
+        @clew.op
+        @dataclass
+        class Scale:
+            by: float
+            def __call__(self, x):
+                return x * self.by
+        @clew.op
+        class Slim:
+            __slots__ = ("n",)
+            def __init__(self, n):
+                self.n = n
+            def __call__(self, x):
+                return x + self.n
+        """})  # fmt: skip
+    from data_ops import Scale, Slim  # type: ignore[import-not-found]
+
+    scale, slim = Scale(3), Slim(1)
+    clew.record(lambda x: slim(scale(x)), 1).save(tmp_path / "bundle")
+    assert clew.load(tmp_path / "bundle", trusted=True)(x=2) == 7

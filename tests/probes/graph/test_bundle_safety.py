@@ -1,0 +1,282 @@
+"""A bundle that is not what it says is refused: nothing of it is run, and nothing is written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clew
+from probes.graph.bundling import project, reseal, write
+
+__all__ = ["project"]  # the fixture
+
+OPS = """
+    import os
+    from pathlib import Path
+    import clew
+    if os.path.exists("armed"):
+        open("ran", "w").close()
+
+    @clew.op
+    class Reader:
+        def __init__(self, path):
+            self.text = Path(path).read_text()
+        def __call__(self, x):
+            return x + len(self.text)
+    """
+
+
+@pytest.fixture
+def bundle(project: Path) -> Path:
+    """A bundle whose code leaves a trace when it is run."""
+    write(project, {"ops.py": OPS, "data.txt": "abc"})
+    from ops import Reader  # type: ignore[import-not-found]
+
+    reader = Reader("data.txt")
+    clew.record(lambda x: reader(x) + 1, 1).save("bundle")
+    (project / "armed").touch()
+    return project / "bundle"
+
+
+def refused(path: Path, slug: str, match: str | None = None, **options: Any) -> None:
+    before = sorted(path.parent.rglob("*"))
+    with pytest.raises(clew.ClewError, match=match) as caught:
+        clew.load(path, **({"trusted": True} | options))
+    assert caught.value.slug == slug
+    assert sorted(path.parent.rglob("*")) == before  # nothing has run, nothing was written
+
+
+def test_a_whole_one_runs(bundle: Path) -> None:
+    assert clew.load(bundle, trusted=True)(x=1) == 5
+    assert (bundle.parent / "ran").exists()
+
+
+# ---- changed
+
+
+@pytest.mark.parametrize("name", ["graph.json", "graph.sha256", "code/ops.py", "assets/0/data.txt"])
+def test_a_changed_byte_is_noticed(bundle: Path, name: str) -> None:
+    path = bundle / name
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    refused(bundle, "bundle-damaged")
+
+
+def test_a_changed_byte_is_noticed_in_a_zip(bundle: Path) -> None:
+    packed = zipped(bundle)
+    data = bytearray(packed.read_bytes())
+    at = data.index(b"abc", data.index(b"assets/0/data.txt"))
+    data[at] ^= 1
+    packed.write_bytes(data)
+    refused(packed, "bundle-damaged")
+
+
+@pytest.mark.parametrize("name", ["code/ops.py", "assets/0/data.txt"])
+def test_a_missing_file_is_named(bundle: Path, name: str) -> None:
+    (bundle / name).unlink()
+    refused(bundle, "bundle-damaged", f"{name} is missing")
+
+
+def test_a_file_too_many_is_named(bundle: Path) -> None:
+    (bundle / "code" / "numpy.py").write_text("open('ran', 'w')")
+    refused(bundle, "bundle-damaged", r"code/numpy.py does not belong to it")
+
+
+def test_a_cut_zip_is_refused(bundle: Path) -> None:
+    packed = zipped(bundle)
+    packed.write_bytes(packed.read_bytes()[:-40])
+    refused(packed, "bundle-damaged", "is no zip")
+
+
+def test_what_is_no_bundle_is_told(project: Path) -> None:
+    refused(project / "nowhere", "not-a-bundle", "is not there")
+    refused(project, "not-a-bundle", "has no graph.json")
+
+
+def test_a_future_schema_says_which_clew_to_install(bundle: Path) -> None:
+    reseal(bundle, lambda page: page.update(schema=99, clew="9.1"))
+    refused(bundle, "bundle-schema", "schema 99, and this clew reads 1. It was made with clew 9.1")
+
+
+# ---- unknown
+
+
+def step(page: dict[str, Any]) -> dict[str, Any]:
+    return next(event["step"] for event in page["block"]["events"] if "step" in event)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda page: step(page).update(kind="shell"), "a step of kind 'shell'"),
+        (lambda page: step(page).update(target=7), "the operator 7"),
+        (lambda page: step(page).update(target=-1), "the operator -1"),
+        (lambda page: step(page).update(target="0"), "the operator '0'"),
+        (lambda page: step(page).update(kind="python", target="exec"), "the operation 'exec'"),
+        (lambda page: step(page).update(args=[{"$": "pickle", "data": "x"}]), "a value of kind 'pickle'"),
+        (lambda page: page["block"]["events"].append({"run": "x"}), "an event"),
+    ],
+)
+def test_what_is_unknown_is_refused(bundle: Path, change: Callable[[Any], None], what: str) -> None:
+    reseal(bundle, change)
+    refused(bundle, "bundle-unknown", what)
+
+
+def test_a_function_that_is_not_installed_is_named_before_anything_runs(bundle: Path) -> None:
+    reseal(bundle, lambda page: step(page).update(kind="function", target="numpy:no_such_function"))
+    refused(bundle, "bundle-unknown", "numpy:no_such_function, which is not here")
+
+
+def test_a_page_without_its_parts_is_damaged(bundle: Path) -> None:
+    reseal(bundle, lambda page: page.pop("operators"))
+    refused(bundle, "bundle-damaged", "has no operators")
+
+
+# ---- leading out
+
+
+@pytest.mark.parametrize("name", ["../evil.txt", "/tmp/evil.txt", "a/../../evil.txt", "a\\..\\evil.txt", "C:/evil.txt"])
+def test_a_zip_that_leads_out_is_refused(bundle: Path, name: str) -> None:
+    packed = zipped(bundle)
+    with zipfile.ZipFile(packed, "a") as archive:
+        archive.writestr(name, "evil")
+    refused(packed, "bundle-unsafe", "leads out of the bundle")
+
+
+@pytest.mark.parametrize("name", ["../evil.txt", "/etc/passwd", "code/../../evil.txt"])
+def test_a_page_that_leads_out_is_refused(bundle: Path, name: str) -> None:
+    (bundle.parent / "evil.txt").write_text("evil")
+    said = {"size": 4, "sha256": hashlib.sha256(b"evil").hexdigest()}
+    reseal(bundle, lambda page: page["files"].update({name: said}))
+    refused(bundle, "bundle-unsafe", "leads out of the bundle")
+
+
+@pytest.mark.parametrize("name", ["../evil.txt", "/etc/passwd", "assets/../../evil.txt", "assets/9"])
+def test_a_value_that_leads_out_is_refused(bundle: Path, name: str) -> None:
+    (bundle.parent / "evil.txt").write_text("evil")
+
+    def change(page: dict[str, Any]) -> None:
+        next(value for value in page["objects"] if value["$"] == "made")["args"][0]["file"] = name
+
+    reseal(bundle, change)
+    refused(bundle, "bundle-unsafe", "is used and is not in it")
+
+
+def test_links_are_refused(bundle: Path) -> None:
+    (bundle / "code" / "link").symlink_to("/etc/passwd")
+    refused(bundle, "bundle-unsafe", "code/link is a link")
+
+
+def test_a_folder_that_is_a_link_is_refused(bundle: Path) -> None:
+    os.rename(bundle / "assets", bundle.parent / "elsewhere")
+    (bundle / "assets").symlink_to(bundle.parent / "elsewhere")
+    refused(bundle, "bundle-unsafe", "assets is a link")
+
+
+def test_links_in_a_zip_are_refused(bundle: Path) -> None:
+    packed = zipped(bundle)
+    info = zipfile.ZipInfo("assets/link")
+    info.external_attr = (stat.S_IFLNK | 0o777) << 16
+    with zipfile.ZipFile(packed, "a") as archive:
+        archive.writestr(info, "/etc/passwd")
+    refused(packed, "bundle-unsafe", "assets/link is a link")
+
+
+def test_a_zip_bomb_is_refused_before_it_unfolds(bundle: Path) -> None:
+    packed = zipped(bundle)
+    with zipfile.ZipFile(packed, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("assets/bomb", b"")
+    _say_size(packed, b"assets/bomb", (1 << 32) - 2)
+    refused(packed, "bundle-unsafe", "a zip bomb")
+
+
+def test_a_member_larger_than_it_says_is_refused(bundle: Path) -> None:
+    """The zip says one size and unfolds to another."""
+    packed = bundle.parent / "lying.zip"
+    reseal(bundle, lambda page: page["files"]["assets/0/data.txt"].update(size=2))
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in bundle.rglob("*"):
+            archive.write(file, str(file.relative_to(bundle)))
+    _say_size(packed, b"assets/0/data.txt", 2)
+    refused(packed, "bundle-damaged", "data.txt")
+
+
+def test_two_members_of_one_name_are_refused(bundle: Path) -> None:
+    packed = zipped(bundle)
+    with zipfile.ZipFile(packed, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("code/ops.py", "evil")
+    refused(packed, "bundle-unsafe", "twice")
+
+
+def _say_size(packed: Path, name: bytes, size: int) -> None:
+    """Write another size into the directory of a zip."""
+    data = bytearray(packed.read_bytes())
+    at = data.rindex(name) - 46
+    assert data[at : at + 4] == b"PK\x01\x02"
+    data[at + 24 : at + 28] = size.to_bytes(4, "little")
+    packed.write_bytes(data)
+
+
+def zipped(bundle: Path) -> Path:
+    packed = bundle.parent / "packed.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        for file in sorted(bundle.rglob("*")):
+            archive.write(file, str(file.relative_to(bundle)))
+    return packed
+
+
+# ---- trust
+
+
+def test_without_a_word_of_trust_it_says_what_would_run(bundle: Path) -> None:
+    refused(bundle, "bundle-trust", "the code of ops; the constructors of Reader; the operators Reader", trusted=False)
+    with pytest.raises(clew.ClewError) as caught:
+        clew.load(bundle)
+    assert caught.value.slug == "bundle-trust"
+
+
+def test_names_of_modules_are_enough(bundle: Path) -> None:
+    assert clew.load(bundle, trusted=["ops"])(x=1) == 5
+
+
+def test_other_names_are_not(bundle: Path) -> None:
+    refused(bundle, "bundle-trust", "what trusted= does not name: ops", trusted=["op", "Reader"])
+    refused(bundle, "bundle-trust", trusted=[])
+
+
+def test_the_digest_of_a_bundle_is_enough_and_is_no_other_bundles(bundle: Path) -> None:
+    digest = hashlib.sha256((bundle / "graph.json").read_bytes()).hexdigest()
+    assert clew.load(bundle, trusted=digest)(x=1) == 5
+    (bundle.parent / "ran").unlink()
+    reseal(bundle, lambda page: page.update(name="other"))
+    refused(bundle, "bundle-trust", trusted=digest)
+
+
+@pytest.mark.parametrize("name", ["os:system", "builtins:eval", "numpy:load", "subprocess:run", "pandas:read_pickle"])
+def test_names_of_modules_do_not_cover_functions_that_do_more_than_compute(bundle: Path, name: str) -> None:
+    reseal(bundle, lambda page: step(page).update(kind="function", target=name, args=["true"]))
+    refused(bundle, "bundle-trust", name, trusted=["ops"])
+
+
+def test_names_of_modules_do_not_cover_the_inside_of_objects(bundle: Path) -> None:
+    reseal(bundle, lambda page: step(page).update(kind="attribute", target="__class__"))
+    refused(bundle, "bundle-trust", "__class__", trusted=["ops"])
+
+
+def test_nothing_in_a_bundle_grants_trust(bundle: Path) -> None:
+    reseal(bundle, lambda page: page.update(trusted=True))
+    refused(bundle, "bundle-trust", trusted=False)
+
+
+def test_no_pickle_is_in_a_bundle(bundle: Path) -> None:
+    files = json.loads((bundle / "graph.json").read_text())["files"]
+    assert {Path(name).suffix for name in files} <= {".py", ".txt", ".safetensors"}

@@ -1,0 +1,64 @@
+"""`graph.map` over torch's Datasets and loaders, and tensors in the output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+
+import clew
+from clew.probes.graph import Graph
+from probes.graph import mapops
+
+
+class Squares(Dataset[Any]):
+    """It has a length, and never says where it ends."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int) -> Any:
+        return torch.tensor([index, index**2])
+
+
+class Stream(IterableDataset[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        return iter([torch.tensor([index, index**2]) for index in range(3)])
+
+
+@pytest.fixture
+def graph() -> Graph:
+    return clew.record(mapops.simple, torch.ones(2))
+
+
+@pytest.mark.parametrize("dataset", [Squares(), Stream()], ids=["by number", "stream"])
+def test_the_items_of_a_dataset(graph: Graph, dataset: Any) -> None:
+    assert [value.tolist() for value in graph.map(dataset)] == [[0, 0], [10, 10], [20, 40]]
+
+
+def test_the_batches_of_a_loader(graph: Graph) -> None:
+    assert [value.tolist() for value in graph.map(DataLoader(Squares(), batch_size=2))] == [
+        [[0, 0], [10, 10]],
+        [[20, 40]],
+    ]
+
+
+def test_samples_of_several_parts_are_several_inputs() -> None:
+    graph = clew.record(mapops.difference, torch.ones(1), torch.ones(1))
+    dataset = TensorDataset(torch.tensor([5.0, 6.0]), torch.tensor([1.0, 2.0]))
+    assert [value.item() for value in graph.map(dataset)] == [4.0, 4.0]
+
+
+def test_tensors_are_written_as_lists(graph: Graph, tmp_path: Path) -> None:
+    graph.map(Squares(), output=tmp_path / "out.parquet")
+    assert pq.read_table(tmp_path / "out.parquet")["result"].to_pylist() == [[0, 0], [10, 10], [20, 40]]
+
+
+def test_tensors_travel_to_processes_and_back(graph: Graph) -> None:
+    found = list(graph.map([torch.tensor([1.5])], processes=True, workers=1))
+    assert torch.equal(found[0], torch.tensor([15.0]))

@@ -1,0 +1,112 @@
+"""Several examples as one graph."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from probes.graph.comparing import refuses, same
+
+import clew
+from clew.errors import GraphError
+
+
+@clew.op
+def square(x: Any) -> Any:
+    return x * x
+
+
+@clew.op
+def listed(n: int) -> list[int]:
+    return list(range(n))
+
+
+@clew.op
+def drop_negative(xs: list[Any]) -> int:
+    if xs and xs[0] < 0:
+        del xs[0]
+    return len(xs)
+
+
+def nested(x: Any) -> Any:
+    if x > 10:
+        return "large", square(x)
+    if x > 5:
+        y = square(x)
+        return ("even", y) if x % 2 == 0 else ("odd", y + 1)
+    return ("none",) if not x else ("small", -x)
+
+
+def test_nested_branches_are_chosen_by_their_guards() -> None:
+    graph = clew.record(nested, [12, 6, 7, 0, 1])
+    for x in range(15):
+        assert same(graph(x), nested(x))
+
+
+def test_loops_of_different_length_are_ways_of_their_own() -> None:
+    def pipeline(n: Any) -> Any:
+        total = 0
+        for i in listed(n):
+            total = total + square(i)
+        return total
+
+    graph = clew.record(pipeline, [2, 3, 0])
+    assert [graph(n) for n in (2, 3, 0)] == [1, 5, 0]
+    assert "length 2 or 3 or 0, and now is 4" in refuses(graph, 4)
+
+
+def test_loops_that_go_on_by_a_condition_are_merged() -> None:
+    def pipeline(x: Any) -> Any:
+        while x > 3:
+            x = x - 2
+        return x
+
+    graph = clew.record(pipeline, [1, 5, 9])
+    assert [graph(x) for x in (2, 4, 8)] == [2, 2, 2]
+    refuses(graph, 6)
+
+
+def test_the_same_example_twice_adds_nothing() -> None:
+    assert len(clew.record(nested, [12, 12]).steps) == len(clew.record(nested, [12]).steps)
+
+
+def test_a_change_seen_with_one_example_is_done_for_all() -> None:
+    def pipeline(xs: Any) -> Any:
+        drop_negative(xs)
+        return xs
+
+    graph = clew.record(pipeline, [[1, 2], [-1, 2]])
+    assert graph([-5, 3]) == [3]
+
+
+def test_examples_that_differ_without_a_decision_are_refused() -> None:
+    numbers = itertools.count()
+
+    def pipeline(x: Any) -> Any:
+        return x + next(numbers)
+
+    with pytest.raises(GraphError, match="without deciding by a recorded value"):
+        clew.record(pipeline, [1, 2])
+
+
+def test_outputs_that_differ_without_a_decision_are_refused() -> None:
+    numbers = itertools.count()
+
+    def pipeline(x: Any) -> Any:
+        return x, next(numbers)
+
+    with pytest.raises(GraphError, match="without deciding by a recorded value"):
+        clew.record(pipeline, [1, 2])
+
+
+def test_an_example_that_ends_before_a_decision_of_others_is_refused() -> None:
+    numbers = itertools.count()
+
+    def pipeline(x: Any) -> Any:
+        if next(numbers) < 2:
+            return "a" if x > 3 else "b"
+        return "c"
+
+    with pytest.raises(GraphError, match="without deciding by a recorded value"):
+        clew.record(pipeline, [1, 5, 1])
