@@ -87,8 +87,7 @@ def other_tests_are_no_program(request: pytest.FixtureRequest) -> Iterator[None]
     own, users, folder = str(request.path), scope.is_users, str(Path(__file__).parent) + os.sep
 
     def is_users(file: str) -> bool:
-        other = file != own and file.startswith(folder) and os.path.basename(file).startswith("test_")
-        return not other and users(file)
+        return (file == own or not file.startswith(folder)) and users(file)
 
     scope.is_users = is_users  # type: ignore[assignment]
     yield

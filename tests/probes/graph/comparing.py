@@ -21,7 +21,7 @@ def recorded(pipeline: Callable[..., Any], example: Any) -> Graph:
 
 
 def holds(pipeline: Callable[..., Any], example: Any, *others: Any) -> Graph:
-    """The graph of the example, which gives for the others, too, what the pipeline gives; twice, for it keeps nothing."""
+    """The graph of the example, which gives for the others, too, what the pipeline gives; twice: it keeps nothing."""
     graph = recorded(pipeline, example)
     for given in (example, *others, example, *others):
         wanted, got = pipeline(copy.deepcopy(given)), graph(copy.deepcopy(given))

@@ -245,6 +245,31 @@ def test_guards_and_branches_are_as_they_were(project: Path) -> None:
     assert str(got.value) == str(expected.value)
 
 
+def test_what_was_caught_is_caught_again(project: Path) -> None:
+    write(project, {"raising.py": "import clew\n@clew.op\ndef look(d, key):\n    return d[key]\n"})
+    from raising import look  # type: ignore[import-not-found]
+
+    def pipeline(d: Any) -> Any:
+        try:
+            return look(d, "a")
+        except KeyError:
+            return "none"
+
+    for example in ({"a": 1}, {"b": 2}):
+        graph = clew.record(pipeline, example)
+        graph.save("bundle")
+        loaded = clew.load("bundle", trusted=True)
+        assert [done(loaded, d) for d in ({"a": 5}, {})] == [done(graph, d) for d in ({"a": 5}, {})]
+        assert done(loaded, example) == pipeline(example)
+
+
+def done(graph: Any, d: Any) -> Any:
+    try:
+        return graph(d=d)
+    except clew.ClewError as error:
+        return str(error)
+
+
 def test_what_differs_is_said_with_what_matters_first(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from clew.probes.graph.bundle import versions
 

@@ -252,6 +252,7 @@ def test_two_operators_of_one_name_stay_two(tmp_path: Path) -> None:
 
 def test_methods_of_every_kind(project: Path, tmp_path: Path) -> None:
     write(project, {"kinds.py": """
+        import functools
         import clew
         class Plain:
             def __init__(self, n): self.n = n
@@ -264,8 +265,14 @@ def test_methods_of_every_kind(project: Path, tmp_path: Path) -> None:
         of_class = clew.op(Plain.of_class)
         static = clew.op(Plain.static)
         upper = clew.op(str.upper)
-        """})  # fmt: skip
+        @clew.op
+        @functools.lru_cache
+        def cached(x): return x * 7
+        partial = clew.op(functools.partial(max, 5))
+                """})  # fmt: skip
     import kinds  # type: ignore[import-not-found]
 
-    graph = clew.record(lambda x, t: (kinds.add(x), kinds.of_class(x), kinds.static(x), kinds.upper(t)), 1, "a")
-    assert loaded(graph, tmp_path)(x=1, t="b") == (4, ("Plain", 1), -1, "B")
+    def pipeline(x: Any, t: Any) -> Any:
+        return kinds.add(x), kinds.of_class(x), kinds.static(x), kinds.upper(t), kinds.cached(x), kinds.partial(x)
+
+    assert loaded(clew.record(pipeline, 1, "a"), tmp_path)(x=1, t="b") == (4, ("Plain", 1), -1, "B", 7, 5)

@@ -119,6 +119,7 @@ def step(page: dict[str, Any]) -> dict[str, Any]:
     [
         (lambda page: step(page).update(kind="shell"), "a step of kind 'shell'"),
         (lambda page: step(page).update(target=7), "the operator 7"),
+        (lambda page: step(page).update(kind="function", target="__main__:run"), "the function '__main__:run'"),
         (lambda page: step(page).update(target=-1), "the operator -1"),
         (lambda page: step(page).update(target="0"), "the operator '0'"),
         (lambda page: step(page).update(kind="python", target="exec"), "the operation 'exec'"),

@@ -101,6 +101,45 @@ def test_what_cannot_be_exported_is_kept_as_source_and_weights(
     assert loaded.operators[0].target.names == ["a", {"b": (1, 2)}]
 
 
+WAYS = """
+    import torch
+
+    class Way(torch.nn.Module):
+        def __init__(self, way):
+            super().__init__()
+            self.layer, self.way, self.count = torch.nn.Linear(3, 3), way, 0
+        def forward(self, x):
+            if self.way == "limit":
+                return self.layer(x) if x.shape[0] > 4 else -self.layer(x)
+            if self.way == "even":
+                return self.layer(x) if x.shape[0] % 2 == 0 else -self.layer(x)
+            if self.way == "square":
+                return self.layer(x) if x.shape[0] == x.shape[1] else -self.layer(x)
+            if self.way == "rows":
+                return sum(self.layer(row) for row in x)
+            self.count += 1
+            return self.layer(x) * self.count
+    """
+
+
+@pytest.mark.parametrize("way", ["limit", "even", "square", "rows", "count"])
+def test_a_module_that_decides_by_sizes_or_counts_gives_no_wrong_results(
+    project: Path, tmp_path: Path, way: str
+) -> None:
+    """torch.export would take it, and forget how it has decided."""
+    write(project, {"ways.py": WAYS})
+    from ways import Way  # type: ignore[import-not-found]
+
+    model = clew.op(Way(way))
+    graph = clew.record(lambda x: model(x), torch.rand(6, 3))
+    graph.save(tmp_path / "bundle")
+    assert model.target.count == (1 if way == "count" else 0)  # saving has not called it
+    loaded = clew.load(tmp_path / "bundle", trusted=True)
+    for size in (1, 2, 3, 6):
+        x = torch.rand(size, 3)
+        assert torch.equal(loaded(x=x), graph(x=x))
+
+
 def test_a_module_of_an_operator_class_is_made_again_with_its_weights(nets: Any, tmp_path: Path) -> None:
     model = nets.Made(3)
     with torch.no_grad():

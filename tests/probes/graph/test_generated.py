@@ -7,14 +7,14 @@ import linecache
 import warnings
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from probes.graph.generated import arguments, pipelines
 
 import clew
 from clew.errors import GraphError, GuardError
+from clew.probes.graph.session import ConstantWarning
 from clew.values import capture
-
+from probes.graph.generated import arguments, pipelines
 
 COUNT = 60
 
@@ -24,7 +24,9 @@ def _made(source: str) -> Any:
     name = f"<generated-{hash(source)}>"
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     scope: dict[str, Any] = {"__name__": "generated"}
-    exec(compile(source, name, "exec"), scope)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # `7 is None`
+        exec(compile(source, name, "exec"), scope)
     return scope["pipeline"]
 
 
@@ -39,7 +41,14 @@ def _outcome(function: Any, given: dict[str, Any]) -> Any:
         return type(error)
 
 
-@settings(max_examples=COUNT, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=COUNT,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],  # what fails is small enough, and looking for less takes minutes
+    suppress_health_check=list(HealthCheck),
+)
 @given(pipelines(), arguments(), st.lists(arguments(), min_size=4, max_size=4))
 def test_a_graph_gives_what_its_pipeline_gives_or_says_that_it_does_not_hold(
     source: str, example: dict[str, Any], others: list[dict[str, Any]]
@@ -52,8 +61,8 @@ def test_a_graph_gives_what_its_pipeline_gives_or_says_that_it_does_not_hold(
         warnings.simplefilter("error")
         try:
             graph = clew.record(pipeline, **copy.deepcopy(example))
-        except GraphError:
-            return  # refused, with a reason
+        except (GraphError, ConstantWarning):
+            return  # refused, or said to be otherwise
     assert _outcome(graph, example) == plain, graph.source
     for other in [*others, example]:
         got, wanted = _outcome(graph, other), _outcome(pipeline, other)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from probes.graph.comparing import holds, recorded, refuses
 
 import clew
 from clew.errors import GraphError, GuardError
+from probes.graph.comparing import holds, recorded, refuses
 
 
 @clew.op

@@ -6,10 +6,10 @@ import itertools
 from typing import Any
 
 import pytest
-from probes.graph.comparing import refuses, same
 
 import clew
 from clew.errors import GraphError
+from probes.graph.comparing import refuses, same
 
 
 @clew.op

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from probes.graph.comparing import holds, recorded, refuses, same
 
 import clew
 from clew.errors import GraphError
 from clew.probes.graph.session import ConstantWarning
+from probes.graph.comparing import holds, recorded, refuses, same
 
 WORDS = {"a": 1, "b": 2}
 GROUPS = {"a": [1], "b": [2, 3]}

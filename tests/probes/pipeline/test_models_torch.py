@@ -143,12 +143,15 @@ def test_a_compiled_model_runs_uncompiled_and_that_is_told() -> None:
 
 
 def test_a_program_that_is_not_stopped_compiles_its_model_whole() -> None:
+    from torch._dynamo import trace_rules
+
     compiled = []
 
     def backend(graph: Any, inputs: Any) -> Any:
         compiled.append(graph)
         return graph.forward
 
+    trace_rules.add("clew")  # as it is where anything is watched
     net = torch.compile(Around(), backend=backend, fullgraph=True)
     with pytest.raises(ZeroDivisionError), clew.items(keep="last batch") as trace:
         for x, _ in DataLoader(Numbers(8), batch_size=4):

@@ -13,7 +13,7 @@ from typing import Any
 
 from clew.probes.libraries import is_library
 
-from . import lift, operations
+from . import lift, operations, outside
 from .changes import can_change
 from .operators import Operator, is_operator
 from .parts import COLLECTIONS, PLAIN, handed, hides, holds_traced
@@ -67,6 +67,7 @@ def through(pipeline: Any, session: Session, hooks: Any) -> Any:
     """A pipeline of any kind, as it is called while it is recorded: methods, objects, partials too."""
     own = _user_function(pipeline)
     if own is not None:
+        outside.note(own, getattr(pipeline, "__self__", None))
         lift.lifted(own, hooks)  # refuses what cannot be seen through
     return functools.partial(_run, session, pipeline, hooks)
 
@@ -87,7 +88,7 @@ def _operator(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
 def _users(session: Session, function: Any, own: FunctionType, args: Any, kwargs: Any, hooks: Any) -> Any:
     if lift.is_rewritten(own):
         return function(*args, **kwargs)
-    through = lift.seen_through(own, hooks, getattr(function, "__self__", None))
+    through = lift.seen_through(own, hooks)
     if through is not None:
         bound = function if isinstance(function, MethodType) else None
         if bound is None and own is not function and not isinstance(function, functools._lru_cache_wrapper):

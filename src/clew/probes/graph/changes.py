@@ -62,12 +62,8 @@ def may_change(step: Step, args: Any, result: Any, before: Before, changes: Any)
             found.append(id)
     if changes is not None and can_change(raw(changes)):
         found.append(changes._self_id)
-    if (
-        step.kind == "method"
-        and is_traced(args[0])
-        and can_change(raw(args[0]))
-        and not method_reads(step, raw(args[0]))
-    ):
+    reads = step.kind != "method" or (result is not None and method_reads(step, raw(args[0])))
+    if not reads and is_traced(args[0]) and can_change(raw(args[0])):
         found.append(args[0]._self_id)
     return found
 

@@ -49,9 +49,9 @@ def _is_blind(function: FunctionType, known: set[int]) -> bool:
     return False
 
 
-def seen_through(function: FunctionType, hooks: Any, owner: Any = None) -> FunctionType | None:
+def seen_through(function: FunctionType, hooks: Any) -> FunctionType | None:
     """The function, seen through; None if its source is not known."""
-    outside.note(function, owner)
+    outside.note(function)
     known = _lifted.get(id(function.__code__))
     if known is None or known[0] is not function.__code__:
         known = _lifted[id(function.__code__)] = (function.__code__, _lift(function, hooks))
@@ -147,7 +147,12 @@ class _Seen(ast.NodeTransformer):
         return call
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
+        method = node.func
+        if isinstance(method, ast.Attribute):  # what it is called on is seen; that it is looked up, the hook knows
+            method.value = self.visit(method.value)
+            node.func = ast.copy_location(ast.Name("_", ast.Load()), method)
         self.generic_visit(node)
+        node.func = method if isinstance(method, ast.Attribute) else node.func
         for one in node.keywords:
             if one.arg is None:
                 one.value = self._hook("mapping", [one.value], one.value)

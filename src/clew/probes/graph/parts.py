@@ -14,7 +14,15 @@ LISTS = (list, tuple, set, frozenset)
 PLAIN = (*LISTS, dict, slice)
 CHANGING = (list, dict, set)  # plain containers that can be changed
 COLLECTIONS = (OrderedDict, defaultdict, deque, Counter)
-ITERATORS = (GeneratorType, map, filter, zip, enumerate, reversed, *map(type, (iter([]), iter(()), iter({}), iter(set()))))
+ITERATORS = (
+    GeneratorType,
+    map,
+    filter,
+    zip,
+    enumerate,
+    reversed,
+    *map(type, (iter([]), iter(()), iter({}), iter(set()))),
+)
 _DEEP = 4  # how far objects are looked into
 
 

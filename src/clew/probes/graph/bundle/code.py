@@ -63,7 +63,12 @@ class Code:
             function = texts.plain_function(thing) if not isinstance(thing, type) else None
             if function is not None and not is_library(function.__code__.co_filename):
                 raise CannotSaveError("the module it was made in is gone")
-            raise CannotSaveError(f"{getattr(thing, '__qualname__', thing)!s} cannot be found again by a name")
+            raise CannotSaveError(
+                f"{getattr(thing, '__qualname__', type(thing).__name__)} cannot be found again by a name"
+            )
+        home = sys.modules.get(name.partition(":")[0])
+        if home is not None and is_user_module(home):
+            raise CannotSaveError(f"{name} is not found by its name in a module of yours")
         self.packages.add(name.partition(".")[0].partition(":")[0])
         return {"$": "named", "name": name}
 

@@ -36,13 +36,13 @@ def constructing(notes: Notes, obj: Any) -> Iterator[None]:
     _install()
     stack: list[Notes] = _listening.__dict__.setdefault("stack", [])
     notes.folder = _here()
-    before = random_states()
+    before = _states()
     stack.append(notes)
     try:
         yield
     finally:
         stack.remove(notes)
-    after = random_states()
+    after = _states()
     notes.random = {name: state for name, state in before.items() if not _same_state(state, after.get(name))}
     # Where a generator has come with a library that was imported in there, nobody knows what was drawn from it:
     # what the object holds is saved then, as if it had been changed.
@@ -72,6 +72,13 @@ def _heard(event: str, args: tuple[Any, ...]) -> None:
     stack = getattr(_listening, "stack", None)
     if not stack or not args:
         return
+    try:
+        _note(stack, event, args)
+    except Exception:  # whatever is wrong with a path, it is not the user's program that must fail here
+        return
+
+
+def _note(stack: list[Notes], event: str, args: tuple[Any, ...]) -> None:
     given = args[0]
     if isinstance(given, bytes):
         given = os.fsdecode(given)
@@ -101,6 +108,13 @@ def _writes(mode: Any = None, flags: Any = 0) -> bool:
 
 
 # ---- random numbers
+
+
+def _states() -> dict[str, Any]:
+    try:
+        return random_states()
+    except Exception:  # a library that is half imported, a generator of another kind
+        return {}
 
 
 def random_states() -> dict[str, Any]:
@@ -149,9 +163,13 @@ def attributes(obj: Any) -> dict[str, Any] | None:
     if type(held) is not dict:
         return None
     try:
-        return {name: _token(value, 0) for name, value in held.items()}
+        return tokens(held)
     except Exception:  # what it is cannot be told: then nothing is said about changes
         return None
+
+
+def tokens(held: dict[str, Any]) -> dict[str, Any]:
+    return {name: _token(value, 0) for name, value in held.items()}
 
 
 def _token(value: Any, depth: int) -> Any:

@@ -157,10 +157,24 @@ class Encoder:
         if how is not None:
             return self._made(value, how)
         if torchmodules.is_module(value):
-            exported = torchmodules.exported(value, self)
-            if exported is not None:
-                return exported
+            return self._torch_module(value)
         return self._reduced(value)
+
+    def _torch_module(self, module: Any) -> dict[str, Any]:
+        """Exported with all sizes open; else its class and what it holds; else exported for the sizes seen."""
+        exported = torchmodules.exported(module, self, every=True)
+        if exported is not None:
+            return exported
+        count = len(self.objects)
+        try:
+            return self._reduced(module)
+        except CannotSaveError:
+            exported = torchmodules.exported(module, self, every=False)
+            if exported is None:
+                raise
+            del self.objects[count:]
+            self._known = {key: known for key, known in self._known.items() if known[0] < count}
+            return exported
 
     def operator(self, operator: Operator) -> dict[str, Any]:
         if isinstance(operator, MapOperator):
@@ -223,7 +237,7 @@ class Encoder:
         except Exception as error:
             raise CannotSaveError(f"a {type(value).__qualname__}: {error}") from None
         if isinstance(parts, str):
-            return self.code.library(value)
+            return self.code.refer(value)
         made: list[Any] = [*parts, None, None, None, None]
         call, args, state, items, pairs, setter = made[:6]
         if setter is not None:

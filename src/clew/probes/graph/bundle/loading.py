@@ -18,7 +18,7 @@ from .assets import opened_bundles
 from .decoding import Decoder, library_thing
 from .layout import CODE, Bundle, as_it_should_be, damaged
 from .running import Package, refill
-from .saving import BundleWarning
+from .saving import MARKS, BundleWarning
 
 _shared: weakref.WeakValueDictionary[tuple[str, str], World] = weakref.WeakValueDictionary()
 _lock = threading.RLock()  # a constructor may load a bundle too
@@ -147,18 +147,19 @@ class World:
 
     def _step(self, said: dict[str, Any]) -> Step:
         kind, target = said["kind"], said["target"]
-        return Step(
+        step = Step(
             said["id"],
             kind,
             self.operators[target] if kind == "operator" else target,
             tuple(self._template(arg) for arg in said["args"]),
             {name: self._template(value) for name, value in said.get("kwargs", ())},
             Where(*said["where"]),
-            bool(said.get("effect")),
-            tuple(said.get("changes", ())),
-            said.get("type", ""),
-            bool(said.get("fails")),
+            changes=tuple(said.get("changes", ())),
+            type=said.get("type", ""),
         )
+        for mark in MARKS:
+            setattr(step, mark, bool(said.get(mark)))
+        return step
 
     def _guard(self, said: dict[str, Any]) -> Guard:
         if said["kind"] not in SEEN:

@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ from .staging import Staging
 if TYPE_CHECKING:
     from clew.probes.graph.graph import Graph
 
+MARKS = tuple(field.name for field in fields(Step) if field.default is False)  # what is or is not so of a step
 _WAYS = "Make it in the constructor of a clew.op class, give it as an input, or define it at the top of a module."
 
 
@@ -124,12 +126,9 @@ class _Writer:
             if step.kwargs:
                 said["kwargs"] = [[name, self._template(value)] for name, value in step.kwargs.items()]
             said["where"] = _where(step.where)
-            if step.effect:
-                said["effect"] = True
             if step.changes:
                 said["changes"] = list(step.changes)
-            if step.fails:
-                said["fails"] = True
+            said.update({mark: True for mark in MARKS if getattr(step, mark)})
             said["type"] = step.type
             return said
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
+import re
 import sys
 import warnings
 import zipfile
@@ -13,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from clew.errors import GraphError
 
-from . import examples
+from . import constructors, examples
 from .layout import MODELS, Bundle, damaged
 from .names import CannotSaveError
 
 if TYPE_CHECKING:
     from .encoding import Encoder
 
+_SIZE = re.compile(r"L\[[^()%]*\]\.size\(\)\[\d+\]")
 _BATCH = 3  # torch takes sizes 0 and 1 for fixed
 
 
@@ -53,39 +56,54 @@ def tensor(value: Any, encoder: Encoder) -> dict[str, Any] | None:
 # ---- export
 
 
-def exported(module: Any, encoder: Encoder) -> dict[str, Any] | None:
-    """A module as torch.export writes it, for any size of its batches; None where that does not work."""
+def exported(module: Any, encoder: Encoder, *, every: bool) -> dict[str, Any] | None:
+    """A module as torch.export writes it, for any size of its batches; None where that does not work.
+
+    every   sizes of other dimensions are open, too
+    """
     called = examples.of(module)
-    if not called:
+    program = _export(module, called, _every_dimension if every else _first_dimension) if called else None
+    data = None if program is None else _archive(program)
+    if data is None:
         return None
-    for shapes in (_every_dimension, _first_dimension):
-        program = _export(module, called, shapes)
-        if program is None:
-            continue
-        data = _archive(program)
-        if data is not None:
-            name = f"{MODELS}/{sum(file.startswith(MODELS) for file in encoder.staging.files)}.pt2"
-            encoder.staging.write(name, data)
-            encoder.code.packages.add("torch")
-            said = {"$": "exported", "file": name, "class": type(module).__qualname__, "training": module.training}
-            return {**said, "device": str(next((p.device for p in module.parameters()), "cpu"))}
-    return None
+    name = f"{MODELS}/{sum(file.startswith(MODELS) for file in encoder.staging.files)}.pt2"
+    encoder.staging.write(name, data)
+    encoder.code.packages.add("torch")
+    said = {"$": "exported", "file": name, "class": type(module).__qualname__, "training": module.training}
+    return {**said, "device": str(next((p.device for p in module.parameters()), "cpu"))}
 
 
 def _export(module: Any, called: list[tuple[Any, Any]], shapes: Any) -> Any:
-    """The exported program, if it takes every example that was seen, and batches of other sizes."""
+    """The exported program, if it holds for batches of other sizes, and calling the module changes nothing in it."""
     import torch
 
     args, kwargs = _example(called[0])
     if args is None or any(not _same_structure(called[0], other) for other in called[1:]):
         return None
     try:
+        shadow = _shadow(module)
+        after: list[Any] = []  # looked at while it is run: torch puts attributes back when it is done
+        shadow.register_forward_hook(lambda *_: after.append(_state(shadow)))
+        before = _state(shadow)
         with _quiet(), redirect_stderr(io.StringIO()), torch.no_grad():  # it prints what it cannot export
             dynamic = {**_by_name(module, args, shapes), **{name: shapes(value) for name, value in kwargs.items()}}
-            program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
+            program = torch.export.export(shadow, args, kwargs, dynamic_shapes=dynamic, strict=False)
     except Exception:  # torch.export has many words for no
         return None
-    return program if _takes_any_batch(program, called) else None
+    return program if after and all(state == before for state in after) and _takes_any_batch(program) else None
+
+
+def _shadow(module: Any) -> Any:
+    """The module with the same tensors, and everything else its own: exporting runs the code of the module."""
+    tensors = [*module.parameters(), *module.buffers()]
+    return copy.deepcopy(module, {id(tensor): tensor for tensor in tensors})
+
+
+def _state(module: Any) -> Any:
+    """What the module and those in it hold besides tensors."""
+    inner = ("_parameters", "_buffers", "_modules")
+    held = [{key: value for key, value in vars(one).items() if key not in inner} for one in module.modules()]
+    return [constructors.tokens(one) for one in held]
 
 
 @contextmanager
@@ -175,15 +193,25 @@ def _dimensions(value: Any, *, every: bool) -> Any:
     return None
 
 
-def _takes_any_batch(program: Any, called: list[tuple[Any, Any]]) -> bool:
-    """Whether the first dimension of what has two or more was left open."""
+def _takes_any_batch(program: Any) -> bool:
+    """Whether torch has left the first dimension of what has two or more open, and decided nothing by any size.
+
+    What the code has decided by sizes (`if x.shape[0] > 4`) is not kept when a program is saved: it would give wrong
+    results for others, and say nothing.
+    """
+    guards = getattr(program, "_guards_code", None)
+    if guards is None:  # a torch that does not tell
+        return False
     given = set(program.graph_signature.user_inputs)
-    for node in program.graph.nodes:
-        if node.op == "placeholder" and node.name in given:
-            value = node.meta.get("val")
-            if getattr(value, "ndim", 0) > 1 and isinstance(value.shape[0], int):
-                return False
-    return True
+    values = [node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder" and node.name in given]
+    fixed = any(getattr(value, "ndim", 0) > 1 and str(value.shape[0]).isdigit() for value in values)
+    return not fixed and all(_is_plain(guard) for guard in guards)
+
+
+def _is_plain(guard: str) -> bool:
+    """A size that is one number, or that of another tensor: those are looked at whenever the program is called."""
+    left, equal, right = guard.partition(" == ")
+    return bool(equal) and bool(_SIZE.fullmatch(left)) and (right.isdigit() or bool(_SIZE.fullmatch(right)))
 
 
 def _archive(program: Any) -> bytes | None:

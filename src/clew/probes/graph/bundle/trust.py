@@ -10,6 +10,7 @@ from clew.errors import GraphError
 from clew.probes.graph import operations
 
 from .layout import Bundle, damaged
+from .names import PREFIX
 
 KINDS = frozenset({"operator", "function", "method", "attribute", "item", "python"})
 VALUES = frozenset(
@@ -140,7 +141,8 @@ def function_names(bundle: Bundle) -> list[str]:
     values = values_in([page["objects"], page["operators"], page["block"], page["modules"], page["inputs"]])
     named += [value["name"] for value in values if value["$"] == "named"]
     for name in named:
-        if not isinstance(name, str) or not name.partition(":")[0]:
+        root = name.partition(":")[0].partition(".")[0] if isinstance(name, str) else ""
+        if not root or root == "__main__" or root.startswith(PREFIX):
             raise unknown(bundle, f"the function {name!r}")
     return list(dict.fromkeys(named))
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch.nn import functional
+from torch.nn.modules import module as torch_module
 from torch.nn.modules.loss import _Loss
 from torch.optim import Optimizer
 
@@ -59,6 +60,8 @@ def _call(original: Any) -> Any:
             _pass(tracing, original, module, args, kwargs) if tracing is not None else original(module, *args, **kwargs)
         )
 
+    # torch.compile may have been told to leave clew's files alone, and would stop here: it is torch's, to its eyes.
+    passing.__code__ = passing.__code__.replace(co_filename=torch_module.__file__)
     return passing
 
 

@@ -1,0 +1,140 @@
+"""What `clew.op` makes of functions, classes, methods and objects."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import inspect
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clew
+from clew.errors import TargetError
+from clew.probes.graph.operators import made
+from probes.graph.comparing import holds, recorded
+
+
+@clew.op
+class Added:
+    """Adds."""
+
+    def __init__(self, by: Any) -> None:
+        self.by = by
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("nobody asked")
+
+    def __call__(self, x: Any) -> Any:
+        return x + self.by
+
+    def size(self) -> Any:
+        return self.by
+
+    @staticmethod
+    def twice(x: Any) -> Any:
+        return x * 2
+
+    @classmethod
+    def thrice(cls, x: Any) -> Any:
+        return x * 3
+
+
+@clew.op
+class Below(Added):
+    def less(self, x: Any) -> Any:
+        return x - self.by
+
+
+def test_instances_and_public_methods_are_operators() -> None:
+    five = Added(5)
+    graph = holds(lambda x: (five(x), five.size(), five.twice(x), Added.twice(x), Added.thrice(x)), 1, 10)
+    assert {step.kind for step in graph.steps} == {"operator"}
+    assert len(graph.steps) == 5
+
+
+def test_an_operator_class_below_another_has_operators_of_its_own() -> None:
+    two = Below(2)
+    graph = holds(lambda x: (two(x), two.less(x)), 1, 10)
+    assert [step.target.name for step in graph.steps] == ["Added.__call__", "Below.less"]
+    assert made(two).cls is Below  # type: ignore[union-attr]
+
+
+def test_an_object_made_of_a_recorded_value_is_made_again() -> None:
+    holds(lambda x: Added(x)(1), 1, 10)
+
+
+def test_slots_dataclasses_and_classes_with_new_alone_are_operators() -> None:
+    @clew.op
+    class Slotted:
+        __slots__ = ("a",)
+
+        def __init__(self, a: Any) -> None:
+            self.a = a
+
+        def __call__(self, x: Any) -> Any:
+            return x + self.a
+
+    @clew.op
+    @dataclasses.dataclass
+    class Data:
+        a: int = 3
+
+        def __call__(self, x: Any, *rest: Any, k: Any = 1) -> Any:
+            return x + self.a * k + sum(rest)
+
+    @clew.op
+    class New:
+        x: Any
+
+        def __new__(cls, x: Any) -> Any:
+            it = super().__new__(cls)
+            it.x = x
+            return it
+
+        def more(self, y: Any) -> Any:
+            return y + self.x
+
+    slotted, data, new = Slotted(1), Data(), New(4)
+    holds(lambda x: (slotted(x), data(x, 1, 2, k=x), new.more(x)), 1, 10)
+
+
+def test_a_decorated_class_stays_what_it_was() -> None:
+    five = Added(5)
+    assert isinstance(five, Added)
+    assert Added.__doc__ == "Adds."
+    assert list(inspect.signature(Added).parameters) == ["by"]
+    assert copy.deepcopy(five).by == 5
+    assert pickle.loads(pickle.dumps(five)).by == 5
+
+
+def test_bound_methods_and_partials_are_operators() -> None:
+    upper, plus = clew.op("ab".replace), clew.op(functools.partial(lambda a, b: a + b, b=2))
+    holds(lambda x: upper("a", x), "q", "z")
+    holds(lambda x: plus(x), 1, 5)
+
+
+def test_an_estimator_is_an_operator_by_its_methods() -> None:
+    linear = pytest.importorskip("sklearn.linear_model")
+    model = clew.op(linear.LinearRegression().fit(np.arange(6.0).reshape(3, 2), [1, 2, 3]))
+    graph = holds(lambda x: model.predict(x).mean(), np.ones((2, 2)), np.zeros((3, 2)))
+    assert graph.steps[0].target.name == "LinearRegression.predict"
+
+
+def test_two_operators_of_one_name_are_two() -> None:
+    one, two = clew.op(lambda x: x + 1, name="same"), clew.op(lambda x: x + 2, name="same")
+    holds(lambda x: (one(x), two(x)), 1, 10)
+
+
+def test_operators_inside_operators_are_no_steps() -> None:
+    inner = clew.op(lambda x: x * 2)
+    outer = clew.op(lambda x: inner(x) + 1)
+    assert len(recorded(lambda x: outer(x), 1).steps) == 1
+
+
+def test_what_cannot_be_called_is_refused() -> None:
+    with pytest.raises(TargetError, match="cannot be called"):
+        clew.op(5)
