@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from clew._version import __version__
 
 if TYPE_CHECKING:
-    from clew.errors import ClewError
+    from clew.errors import ClewError, GuardError
     from clew.export.hdf5saver import HDF5Saver
     from clew.history import Call, Change, Run, Series, Trace
     from clew.history import all_runs as runs
     from clew.history import open_run as open
     from clew.probes.calls import follow, log
     from clew.probes.calls.messages import LogHandler
-    from clew.probes.graph import map, op, record, submit
+    from clew.probes.graph import load, map, op, record, submit
     from clew.probes.lines import watch
     from clew.probes.model import ModelTracer, dump, reduce
     from clew.probes.pipeline import items, stage, traceable
@@ -52,6 +52,7 @@ _HOMES = {
     "Change": ("clew.history", "Change"),
     "DELETED": ("clew.records", "DELETED"),
     "NotKept": ("clew.records", "NotKept"),
+    "GuardError": ("clew.errors", "GuardError"),
     "ClewError": ("clew.errors", "ClewError"),
 }
 

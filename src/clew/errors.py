@@ -68,7 +68,8 @@ class GuardError(GraphError):
         questions = {"truth": "was", "length": "had the length", "type": "was of type", "value": "was"}
         was = " or ".join(f"{one!r}" for one in expected)
         what = f"{where}: `{condition}` decided by a value that {questions[kind]} {was}, and now is {seen!r}."
-        error = cls("guard", what, "The graph holds for inputs that decide as its examples did: record with more of them.")
+        remedy = "The graph holds for inputs that decide as its examples did: record with more of them."
+        error = GuardError("guard", what, remedy)
         error.expected, error.seen = expected, seen
         return error
 

@@ -63,7 +63,7 @@ class Module:
 
 
 def script(thing: Any, *, backend: str | None = None, device: Any = None) -> Any:
-    """Make an operator: of a function, a class, a torch module; of a saved model with backend="pytorch", "TensorFlow"."""
+    """Make an operator: of a function, a class, a torch module; of a saved model, with backend="pytorch"."""
     if isinstance(thing, (str, os.PathLike)):
         kinds = {"pytorch": PytorchModel, "torch": PytorchModel, "tensorflow": TensorFlowModel}
         kind = kinds.get((backend or "").lower())

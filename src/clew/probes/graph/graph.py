@@ -7,12 +7,11 @@ import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from clew.errors import GraphError, nearest
 
-from . import lift
+from . import calls
 from .compiled import compiled, source_of
 from .hooks import HOOKS
 from .mapped import pooled
@@ -215,25 +214,22 @@ def _recorded(
     bound = signature.bind(*args, **kwargs)
     given = dict(bound.arguments)
     bound.apply_defaults()
+    spread: list[inspect.Parameter] = []
     for name, parameter in signature.parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            if name in given:  # `*rest` is one input, a tuple, and `**more` one, a dictionary
+                spread.append(parameter)
+                bound.arguments[name] = session.input(name, bound.arguments[name])
             continue
         has_default = parameter.default is not parameter.empty
         if name in given or not has_default:
             default = parameter.default if has_default else None
             bound.arguments[name] = session.input(name, bound.arguments[name], default, has_default)
-    through = _through(pipeline)
     with session.open():
-        result = through(*bound.args, **bound.kwargs)
+        for parameter in spread:
+            value = bound.arguments[parameter.name]
+            is_dict = parameter.kind is parameter.VAR_KEYWORD
+            bound.arguments[parameter.name] = session.mapping(value) if is_dict else tuple(session.unpacked(value))
+        result = calls.through(pipeline, session, HOOKS)(*bound.args, **bound.kwargs)
         output = session.template(result)
     return session.inputs, Block(list(session.events), output)
-
-
-def _through(pipeline: Callable[..., Any]) -> Callable[..., Any]:
-    """The pipeline, rewritten so that everything in it is seen."""
-    if isinstance(pipeline, MethodType) and isinstance(pipeline.__func__, FunctionType):
-        made = lift.lifted(pipeline.__func__, HOOKS)
-        return pipeline if made is None else MethodType(made, pipeline.__self__)
-    if isinstance(pipeline, FunctionType):
-        return lift.lifted(pipeline, HOOKS) or pipeline
-    return pipeline

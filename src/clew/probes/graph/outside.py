@@ -63,6 +63,8 @@ def _is_object(value: Any) -> bool:
     kind = type(value)
     if kind is Traced or isinstance(value, (type, ModuleType, FunctionType)) or is_library(_file_of(kind)):
         return False
+    if any("__clew_op__" in vars(base) for base in type.mro(kind)):  # what an operator does to its object is its own
+        return False
     return hasattr(value, "__dict__")
 
 

@@ -9,10 +9,10 @@ _SCALARS = ("int", "float", "bool", "str", "bytes", "complex", "NoneType")
 
 def pruned(block: Block) -> Block:
     """The same without what makes no difference."""
-    return _pruned(block, _Kin(block))[0]
+    return _pruned(block, Kin(block))[0]
 
 
-class _Kin:
+class Kin:
     """Values that may be one object, or parts of each other: a change of one may be a change of the others."""
 
     def __init__(self, block: Block) -> None:
@@ -38,7 +38,7 @@ class _Kin:
         self._parent[self.of(a)] = self.of(b)
 
 
-def _pruned(block: Block, kin: _Kin) -> tuple[Block, set[int]]:
+def _pruned(block: Block, kin: Kin) -> tuple[Block, set[int]]:
     needed = {ref.id for ref in refs_in(block.output)}
     branches = []
     for expected, branch in block.branches:
@@ -63,7 +63,7 @@ def _pruned(block: Block, kin: _Kin) -> tuple[Block, set[int]]:
     return Block(events, block.output, block.decision, branches), needed
 
 
-def _is_needed(step: Step, needed: set[int], concerned: set[int], kin: _Kin) -> bool:
+def _is_needed(step: Step, needed: set[int], concerned: set[int], kin: Kin) -> bool:
     if step.id in needed:
         return True
     if not step.effect:

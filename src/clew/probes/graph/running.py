@@ -9,6 +9,9 @@ from typing import Any
 
 from .compiled import _broken, _function, _nowhere
 from .nodes import Block, Build, Const, Guard, Input, Ref, Step, Template, same
+from .operations import unwinding
+from .parts import copied
+from .pruning import Kin
 
 Around = Callable[[Step, Callable[[], Any], list[Any], dict[str, Any]], Any]
 Values = dict[int, Any]
@@ -16,6 +19,15 @@ Values = dict[int, Any]
 
 def walk(inputs: list[Input], block: Block, given: list[Any], around: Around) -> Any:
     """Run step by step, each inside `around(step, do, args, kwargs)`."""
+    return unwinding(_walk)(inputs, block, given, around)
+
+
+def enters(block: Block) -> bool:
+    """Whether it enters contexts: what is in one must stay in its order."""
+    return any(step.kind == "python" and step.target in ("enter", "leave") for step in block.steps())
+
+
+def _walk(inputs: list[Input], block: Block, given: list[Any], around: Around) -> Any:
     values = {one.id: value for one, value in zip(inputs, given, strict=True)}
     while True:
         for event in block.events:
@@ -37,10 +49,6 @@ def done(step: Step, values: Values, around: Around) -> Any:
 
 def doing(step: Step) -> Callable[..., Any]:
     """The function that a step is."""
-    if step.kind == "item":
-        return lambda value, key: value[key]
-    if step.kind == "attribute":
-        return lambda value: getattr(value, step.target)
     return _function(step)
 
 
@@ -66,18 +74,9 @@ def made(template: Template, values: Values) -> Any:
     if isinstance(template, Ref):
         return values[template.id]
     if isinstance(template, Const):
-        return _own(template.value)
+        return copied(template.value)  # who changes what it is given must find it as it was the next time
     items = [made(item, values) for item in template.items]
     return _container(template, items, values)
-
-
-def _own(value: Any) -> Any:
-    """A constant that an operator may change is given as a copy."""
-    if type(value) in (list, dict, set, bytearray):
-        import copy
-
-        return copy.deepcopy(value)
-    return value
 
 
 def _container(build: Build, items: list[Any], values: Values) -> Any:
@@ -99,11 +98,14 @@ def _container(build: Build, items: list[Any], values: Values) -> Any:
 
 def run_parallel(inputs: list[Input], block: Block, given: list[Any], workers: int) -> Any:
     """Steps that do not need each other run at the same time. What comes after a guard waits for it."""
+    if enters(block):
+        return walk(inputs, block, given, _straight)
+    kin = Kin(block)
     values = {one.id: value for one, value in zip(inputs, given, strict=True)}
     with ThreadPoolExecutor(workers, thread_name_prefix="clew-graph") as pool:
         while True:
             for steps, guards in _segments(block):
-                _together(pool, steps, values)
+                _together(pool, steps, values, kin)
                 for guard in guards:
                     check(guard, values)
             if block.decision is None:
@@ -126,8 +128,8 @@ def _segments(block: Block) -> Iterator[tuple[list[Step], list[Guard]]]:
     yield steps, guards
 
 
-def _together(pool: ThreadPoolExecutor, steps: list[Step], values: Values) -> None:
-    needs = dependencies(steps)
+def _together(pool: ThreadPoolExecutor, steps: list[Step], values: Values, kin: Kin) -> None:
+    needs = dependencies(steps, kin)
     waiting = dict(enumerate(steps))
     over: set[int] = set()
     running: dict[Future[Any], int] = {}
@@ -151,25 +153,27 @@ def _straight(step: Step, do: Callable[[], Any], args: list[Any], kwargs: dict[s
     return do()
 
 
-def dependencies(steps: list[Step]) -> list[set[int]]:
-    """By number: the steps that must be over before each. What changes a value waits for those who look at it before,
-    and those who look at it later wait for the change; effects of other kinds keep their order."""
+def dependencies(steps: list[Step], kin: Kin) -> list[set[int]]:
+    """By number: the steps that must be over before each. What changes a value, or one that may share a part with it,
+    waits for those who look at it before, and those who look at it later wait for the change; effects of other kinds
+    keep their order."""
     makers: dict[int, int] = {}
     readers: dict[int, set[int]] = {}
     changed: dict[int, int] = {}
     needs: list[set[int]] = []
     last_effect: int | None = None
     for number, step in enumerate(steps):
-        needed = {makers[id] for id in step.refs if id in makers} | {changed[id] for id in step.refs if id in changed}
+        families = {kin.of(id) for id in step.refs}
+        needed = {makers[id] for id in step.refs if id in makers} | {changed[one] for one in families if one in changed}
         for id in step.changes:
-            needed |= readers.get(id, set())
+            needed |= readers.get(kin.of(id), set())
         if step.effect:
             needed |= {last_effect} if last_effect is not None else set()
             last_effect = number
-        for id in step.refs:
-            readers.setdefault(id, set()).add(number)
+        for one in families:
+            readers.setdefault(one, set()).add(number)
         for id in step.changes:
-            changed[id] = number
+            changed[kin.of(id)] = number
         makers[step.id] = number
         needs.append(needed - {number})
     return needs
