@@ -168,7 +168,11 @@ def _of(step: Step) -> Callable[..., Any]:
         return operations.function_named(step.target)
     if step.kind == "python":
         return operations.PYTHON[step.target]
+    if step.kind == "item":
+        return operations.PYTHON["getitem"]
     target = step.target
+    if step.kind == "attribute":
+        return lambda value: getattr(value, target)
     return lambda value, *args, **kwargs: getattr(value, target)(*args, **kwargs)
 
 
