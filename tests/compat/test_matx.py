@@ -52,7 +52,7 @@ def test_what_a_third_party_library_gives_is_a_constant() -> None:
     class Response:
         text = "page"
 
-    class requests:  # noqa: N801
+    class requests:
         @staticmethod
         def get(url: str) -> Response:
             calls.append(url)

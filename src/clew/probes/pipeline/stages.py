@@ -227,9 +227,7 @@ _around: list[Registered] = []  # they ask for the trace themselves
 def instrument(owner: Any, method: str, stage: str, params: Params = None, result: Result = None) -> None:
     """Make a stage of a method one cannot decorate."""
     if not isinstance(method, str):
-        raise OptionError(
-            "bad-option", f"the method is named by a text, not by {_described(method)}.", 'E.g. "load".'
-        )
+        raise OptionError("bad-option", f"the method is named by a text, not by {_described(method)}.", 'E.g. "load".')
     cls = owner if isinstance(owner, type) else type(owner)
     found = inspect.getattr_static(owner, method, None)
     where = cls.__qualname__ if not inspect.ismodule(owner) else owner.__name__
