@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from typing import Any
 
 import numpy as np
@@ -242,7 +243,7 @@ def test_the_last_tables_are_kept_for_a_crash() -> None:
 
 
 def test_a_table_that_comes_into_a_scikit_learn_pipeline_keeps_its_items() -> None:
-    sklearn = pytest.importorskip("sklearn.pipeline")
+    sklearn = importlib.import_module("sklearn.pipeline")
     from sklearn.preprocessing import StandardScaler
 
     with clew.items(3) as trace:
