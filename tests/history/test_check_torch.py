@@ -276,3 +276,27 @@ def test_nan_that_appear_in_a_column_are_told() -> None:
     table = pd.DataFrame({"a": [1.0, 0.0], "b": [1.0, 0.0]})
     (warning,) = check(Passage("ratio", "ratio", {"t": table}, {"r": table.assign(c=table.a / table.b)})).warnings
     assert warning.kind == "nan-appears" and '`["c"]`' in warning.text
+
+
+def test_what_a_loader_passes_on_is_not_told_a_second_time() -> None:
+    bad = torch.tensor([1.0, float("nan")])
+    trace = Trace.of(
+        [
+            Passage("dataset", "Rows.__getitem__", {"index": 3}, {"item": bad}, ids=(3,), source="Rows", started=1),
+            Passage("loader", "DataLoader.__next__", {}, {"batch": bad[None]}, ids=(3,), source="Rows", started=2,
+                    batch=0, by_row=True),
+        ]
+    )  # fmt: skip
+    assert [finding.stage for finding in trace.check() if finding.kind == "nan-in-data"] == ["dataset"]
+
+
+def test_nan_of_a_model_whose_gradients_were_broken_is_put_down_to_its_weights() -> None:
+    x, nan = torch.ones(2, 3), torch.full((2, 3), float("nan"))
+    trace = Trace.of(
+        [
+            Passage("optimizer", "SGD.step", {"lr": 0.1, "gradient_norm": float("nan")}, {}, started=1),
+            Passage("model", "Net", {"x": x}, {"output": nan}, ids=(0, 1), by_row=True, mode="train", started=2),
+        ]
+    )
+    (finding,) = [finding for finding in trace.check() if finding.kind == "nan-appears"]
+    assert "weights are broken" in finding.remedy

@@ -14,7 +14,7 @@ from clew.records import Passage
 
 def appearing(seen: Seen) -> Iterator[Finding]:
     """Where finite numbers went in and others came out; inside the innermost call of which that is true."""
-    guilty = [passage for passage in seen.passages if _made_broken(seen, passage)]
+    guilty = _without_passed_on(seen, [passage for passage in seen.passages if _made_broken(seen, passage)])
     outer = {id(above) for passage in guilty for above in seen.ancestors(passage)}
     told: dict[tuple[str, str], list[Passage]] = {}
     for passage in guilty:
@@ -22,6 +22,18 @@ def appearing(seen: Seen) -> Iterator[Finding]:
             told.setdefault((passage.stage, passage.function), []).append(passage)
     for passages in told.values():
         yield _found(seen, passages)
+
+
+def _without_passed_on(seen: Seen, guilty: list[Passage]) -> list[Passage]:
+    """Those that were given no numbers (a loader) and gave what was broken before have only passed it on."""
+    broken: set[Any] = set()
+    left = []
+    for passage in guilty:
+        items = set(map(key_of, _bad_items(seen, passage)))
+        if _numbers_came_in(seen, passage) or not items or not items <= broken:
+            left.append(passage)
+        broken |= items
+    return left
 
 
 def _made_broken(seen: Seen, passage: Passage) -> bool:
@@ -54,13 +66,19 @@ def _found(seen: Seen, passages: list[Passage]) -> Finding:
     if _numbers_came_in(seen, first):
         level: Level = "note" if is_model(first) and _only_below(leaf) else "warning"
         text = f"{what}, and all it was given is finite.{more}"
-        return found(
-            "nan-appears", first, text, "Look for a division by 0, a logarithm or a root there.", level=level, items=bad
-        )
+        return found("nan-appears", first, text, _remedy(seen, first), level=level, items=bad)
     text, level = f"{what}, from the data itself{_then(seen, first)}.{more}", _level_of_data(seen, first)
     return found(
         "nan-in-data", first, text, "Leave these items out, or fill the gaps before the model.", level=level, items=bad
     )
+
+
+def _remedy(seen: Seen, passage: Passage) -> str:
+    """A model whose weights are NaN makes NaN of anything."""
+    before = [one for one in seen.passages if one.stage == "optimizer" and one.started < passage.started]
+    if is_model(passage) and any(leaf.broken for one in before for leaf in seen.inputs(one)):
+        return "The optimizer stepped with gradients that are not finite before: the model's weights are broken."
+    return "Look for a division by 0, a logarithm or a root there."
 
 
 def _counts(leaf: Leaf) -> str:
