@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,14 +82,21 @@ def _as_before() -> None:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def other_tests_are_no_program(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A followed program is the test's own file: rewriting the functions of all the others would take a minute."""
+def other_tests_are_no_program(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """A followed program is the test's own file, and those it has written: rewriting the functions of all the others,
+    CPython's test modules among them, takes minutes."""
     from clew.probes.calls import scope
 
-    own, users, folder = str(request.path), scope.is_users, str(Path(__file__).parent) + os.sep
+    own, users, began = str(request.path), scope.is_users, time.time()
+    elsewhere = (str(Path(__file__).parent) + os.sep, str(tmp_path_factory.getbasetemp().parent) + os.sep)
 
+    @functools.cache
     def is_users(file: str) -> bool:
-        return (file == own or not file.startswith(folder)) and users(file)
+        if file != own and file.startswith(elsewhere) and not (os.path.exists(file) and os.stat(file).st_ctime > began):
+            return False
+        return users(file)
 
     scope.is_users = is_users  # type: ignore[assignment]
     yield
