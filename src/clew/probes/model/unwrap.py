@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from clew.probes import eager
+
 
 def unwrapped(model: Any) -> Any:
     """Without `DataParallel`, `DistributedDataParallel` and `torch.compile` around it."""
@@ -49,21 +51,21 @@ class Uncompiled:
     """While tracing: compiled code runs as it was written. Compiled code calls no hooks."""
 
     def __init__(self) -> None:
-        self._stance: Any = None
+        self._begun = False
 
     def __enter__(self) -> Uncompiled:
         if "torch._dynamo" in sys.modules and hasattr(torch.compiler, "set_stance"):
-            self._stance = torch.compiler.set_stance("force_eager")
-            self._stance.__enter__()
+            eager.begin()
+            self._begun = True
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._stance is not None:
-            self._stance.__exit__(None, None, None)
-            self._stance = None
+        if self._begun:
+            self._begun = False
+            eager.end()
 
     @property
     def mattered(self) -> bool:
         """Whether anything was compiled in this process."""
         frames = sys.modules.get("torch._dynamo.convert_frame")
-        return self._stance is not None and bool(getattr(frames, "FRAME_COUNTER", 0))
+        return self._begun and bool(getattr(frames, "FRAME_COUNTER", 0))

@@ -14,6 +14,7 @@ from torch.nn.modules import module as torch_module
 from torch.nn.modules.loss import _Loss
 from torch.optim import Optimizer
 
+from clew.probes import eager
 from clew.probes.pipeline.plugins import Site, site
 from clew.probes.pipeline.spots import Names, Spot, fixed, spot_of
 from clew.probes.pipeline.stages import Passer, is_stage
@@ -88,8 +89,8 @@ def _uncompiled(tracing: Tracing) -> None:
     found = site()
     if found is not None and found not in _eager:
         _eager.add(found)
-        stance = torch.compiler.set_stance("force_eager")
-        found.on_leaving(lambda: stance.__exit__(None, None, None))
+        eager.begin()
+        found.on_leaving(eager.end)
 
 
 _eager: weakref.WeakSet[Site] = weakref.WeakSet()
