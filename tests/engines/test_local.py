@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from clew.engines.base import Engine
@@ -55,6 +56,8 @@ def test_closing_gives_up_what_is_not_done(engine: Engine) -> None:
     for number in range(20):
         engine.submit((number, 0, 1), [1])
     engine.close()
+    _, alive = psutil.wait_procs(psutil.Process().children(recursive=True), timeout=30)
+    assert not alive
 
 
 def test_threads_end_when_the_engine_is_closed() -> None:

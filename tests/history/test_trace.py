@@ -154,6 +154,16 @@ def test_the_order_in_which_collate_put_the_rows_holds_for_the_stages_after_it()
     ]
 
 
+def test_where_collate_has_lost_the_rows_nobody_is_given_the_row_of_the_sampler() -> None:
+    sampler = passage("sampler", "s", 1, (5, 6), batch=0, by_row=True)
+    collate = passage("collate", "f", 2, (5, 6), batch=0, lost="rows are alike")
+    trace = Trace.of([sampler, collate])
+    with pytest.raises(UnknownPartError, match="row 1 of batch 0 is, is not known: rows are alike"):
+        trace.lineage(batch=0, row=1)
+    assert trace.item(6).row is None
+    assert trace.item(6).batch == 0
+
+
 def test_a_trace_is_true_even_when_it_is_empty() -> None:
     assert Trace.of([])
     assert len(Trace.of([])) == 0

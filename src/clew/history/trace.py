@@ -276,9 +276,11 @@ class Item(_Way):
 
     @property
     def row(self) -> int | None:
-        """Its row there."""
+        """Its row there; None if it is not known."""
         steps = [step for step in self.steps if step.row is not None]
         rows = [step.row for step in steps if step.call._passage.stage not in _BEFORE_ROWS]
+        if not rows and _why_lost([call._passage for call in self.calls]):
+            return None  # the place it was drawn at need not be its row
         return next(iter([*rows, *(step.row for step in steps)]), None)
 
     @property
@@ -463,6 +465,10 @@ class Trace(_Shown):
         if not 0 <= row < len(passage.ids):
             rows = [str(number) for number in range(len(passage.ids))]
             raise unknown(f"batch {batch} has no row {row}", row, rows)
+        lost = _why_lost([p for p in self._now().passages if p.batch == batch])
+        if lost and passage.stage in _BEFORE_ROWS:
+            what = f"which item row {row} of batch {batch} is, is not known: {lost}"
+            raise unknown(what, "", [repr(id) for id in passage.ids])
         return Lineage(batch, row, self._item(passage.source, passage.ids[row]))
 
     def check(self) -> Findings:
@@ -477,6 +483,11 @@ _BEFORE_ROWS = ("sampler", "dataset")  # stages whose rows are in the order in w
 
 def _may_say(passage: Passage, before: Passage | None) -> bool:
     return before is None or (before.stage in _BEFORE_ROWS and passage.stage not in _BEFORE_ROWS)
+
+
+def _why_lost(passages: list[Passage]) -> str:
+    """Why it is not known which rows of a batch its items are; "" if nothing was lost."""
+    return next((p.lost for p in passages if p.lost and p.stage not in _BEFORE_ROWS), "")
 
 
 def _key(id: Any) -> Any:
