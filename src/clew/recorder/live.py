@@ -211,4 +211,9 @@ def scalar_or_type(value: Any) -> Any:
     return unlooked(value)
 
 
-__all__ = ["AUTO", "LiveCall", "Place", "place_of", "scalar_or_type", "thread_name"]
+def as_it_is(value: Any) -> Any:
+    """What a log holds of a value that was asked for: a scalar as it is, of anything else the written form."""
+    return value if type(value) in SCALARS else capture(value, AUTO).value
+
+
+__all__ = ["AUTO", "LiveCall", "Place", "as_it_is", "place_of", "scalar_or_type", "thread_name"]

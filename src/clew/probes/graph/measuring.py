@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from clew import recording
 from clew.recorder.endings import describe
-from clew.recorder.live import LiveCall, place_of
+from clew.recorder.live import LiveCall, as_it_is, place_of
 from clew.recorder.plan import Plan, Watched
-from clew.values import AUTO, SCALARS, capture
 
 from .nodes import Step
 from .picture import label
@@ -116,7 +115,7 @@ def _begun(name: str, module: str, file: str, line: int, named: dict[str, Any]) 
         plan.always = False
     call = LiveCall(plan, recording.recorder(), None)
     for index, value in enumerate(named.values()):
-        call.log += (_taken(value), plan.site(0, index))
+        call.log += (as_it_is(value), plan.site(0, index))
     call.recorder.begin(call)
     call.started = call.drained_at = time_ns()
     return call
@@ -127,9 +126,5 @@ def _ended(call: LiveCall, result: Any, error: BaseException | None = None) -> N
     if error is not None:
         call.error = describe(error)
     else:
-        call.log += (_taken(result), call.plan.site(0, len(call.plan.names) - 1))
+        call.log += (as_it_is(result), call.plan.site(0, len(call.plan.names) - 1))
     call.recorder.end(call)
-
-
-def _taken(value: Any) -> Any:
-    return value if type(value) in SCALARS else capture(value, AUTO).value

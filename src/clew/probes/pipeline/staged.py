@@ -8,9 +8,9 @@ from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 from clew.recorder.endings import describe
-from clew.recorder.live import LiveCall, place_of
+from clew.recorder.live import LiveCall, as_it_is, place_of
 from clew.records import Passage, Value, passage_from
-from clew.values import AUTO, SCALARS, capture, decode
+from clew.values import SCALARS, decode
 
 if TYPE_CHECKING:
     from clew.recorder.recorder import Recorder
@@ -99,7 +99,7 @@ def taken(value: Any) -> Any:
     thread = get_ident()
     looking.add(thread)
     try:
-        return capture(value, AUTO).value
+        return as_it_is(value)
     finally:
         looking.discard(thread)
 
