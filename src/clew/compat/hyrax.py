@@ -32,7 +32,7 @@ from clew.compat.hyraxshims import (
     workers_in,
 )
 from clew.errors import TargetError
-from clew.history.trace import unknown
+from clew.history.stage import unknown
 from clew.probes.pipeline import items
 from clew.probes.pipeline.staged import devices_of
 from clew.probes.pipeline.tracing import Tracing, current

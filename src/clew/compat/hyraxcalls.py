@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from clew import trouble
-from clew.history.trace import unknown
+from clew.history.stage import unknown
 from clew.show.pipelinevalues import value_rows
 from clew.show.text import printable
 from clew.show.values import value_line
