@@ -28,7 +28,7 @@ def write(run: Run, target: Path, *, names: list[str] | None, progress: Progress
         out.writerow(COLUMNS)
         for name in chosen(run, names):
             for block in blocks(run, name):
-                values = map(cell, run.view.table.values(block.rows))
+                values = map(cell, run.tables.table.values(block.rows))
                 columns = (block.functions, block.lines, block.ranks, block.calls.tolist(), values)
                 steps = map(cell, block.steps)
                 out.writerows((name, *row) for row in zip(steps, block.times.tolist(), *columns, strict=True))

@@ -52,7 +52,7 @@ def total(run: Run, names: list[str] | None) -> int:
 
 def blocks(run: Run, name: str, size: int = BLOCK) -> Iterator[Block]:
     """The changes of a name in order of time, `size` at a time."""
-    table, steps = run.view.table, run.view.steps
+    table, steps = run.tables.table, run.tables.steps
     rows = table.rows_of(name)
     for begin in range(0, len(rows), size):
         part = rows[begin : begin + size]

@@ -251,7 +251,7 @@ def write(run: Run, target: Path, *, names: list[str] | None, progress: Progress
 def write_series(store: Store, run: Run, name: str) -> None:
     """One name: its group's datasets and attributes."""
     store.group.attrs["name"] = sayable(name)
-    kept, table, parts, done = run[name].without_deletions(), run.view.table, Parts(store), 0
+    kept, table, parts, done = run[name].without_deletions(), run.tables.table, Parts(store), 0
     step_type = _step_type(kept.steps)
     numbers = kept.to_numpy() if set(kept.kinds()) <= {Kind.FLOAT, Kind.INT, Kind.BOOL} else None
     if numbers is not None:  # also when there is none

@@ -56,7 +56,7 @@ _encode = json.JSONEncoder(allow_nan=False).encode
 
 def changes(run: Run, block: Block) -> Iterable[dict[str, Any]]:
     """The changes of a block as dictionaries of plain data."""
-    values = map(plain, run.view.table.values(block.rows))
+    values = map(plain, run.tables.table.values(block.rows))
     steps = map(plain, block.steps)
     columns = zip(steps, block.times.tolist(), block.lines, block.functions, block.ranks, values, strict=True)
     for step, time, line, function, rank, value in columns:

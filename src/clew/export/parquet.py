@@ -61,12 +61,12 @@ def write(run: Run, target: Path, *, names: list[str] | None, progress: Progress
 
 def _size(run: Run, name: str) -> int:
     """Blocks of values that are not plain numbers are short: each may be an array of megabytes."""
-    plain = run.view.table.numbers(run.view.table.rows_of(name))[1]
+    plain = run.tables.table.numbers(run.tables.table.rows_of(name))[1]
     return ROWS if bool(plain.all()) else ROWS_OF_ARRAYS
 
 
 def _table(run: Run, block: Block, schema: pa.Schema) -> pa.Table:
-    table = run.view.table
+    table = run.tables.table
     kinds = table.gather("kind", block.rows)
     numbers, plain = table.numbers(block.rows)
     others = np.flatnonzero(kinds == Kind.VALUE)

@@ -112,7 +112,7 @@ def write(run: Run, target: Path, *, names: list[str] | None, progress: Progress
 
 
 def _add_series(body: Body, run: Run, name: str) -> dict[str, Any]:
-    kept, table = run[name].without_deletions(), run.view.table
+    kept, table = run[name].without_deletions(), run.tables.table
     numbers = kept.to_numpy() if set(kept.kinds()) <= {Kind.FLOAT, Kind.INT, Kind.BOOL} else None
     told: dict[str, Any] = {"kind": "tensors" if numbers is None else "numbers"}
     told |= {"steps": [], "times": [], "lines": [], "ranks": [], "others": {}, "missing": {}, "stored_as": {}}

@@ -46,12 +46,12 @@ def _facts(told: dict[str, Any], run: Run) -> TraceFacts:
 def passages_of(run: Run, key: str) -> list[Passage]:
     """What passed the stages of one trace."""
     found = {place: noted for place, noted in _marked(run) if noted.get("trace") == key and "facts" not in noted}
-    return [_passage(Call(run.view, place), noted, found) for place, noted in found.items()]
+    return [_passage(Call(run.tables, place), noted, found) for place, noted in found.items()]
 
 
 def _marked(run: Run) -> list[tuple[int, dict[str, Any]]]:
     """The calls that say which items they are about (place, what was noted last), in the order they began."""
-    view = run.view
+    view = run.tables
     last: dict[int, dict[str, Any]] = {}
     for number, shard in enumerate(view.table.shards):
         if not any(site.role == "item" for site in shard.sites.values()):

@@ -78,7 +78,7 @@ class Run:
         if note.kind == "never-called":
             return len(self.calls(note.subject.removesuffix("()"))) > 0
         pattern, colon, name = note.subject.rpartition(": ")
-        seen_in = self.view.table.functions_of(name)
+        seen_in = self.tables.table.functions_of(name)
         if colon:
             return any(map(matcher(pattern), seen_in))
         # The sentence names its function, `step()`; another function may have the same name and mean another thing.
@@ -90,14 +90,14 @@ class Run:
     @property
     def names(self) -> list[str]:
         """The names that changed, in the order they first did."""
-        return self.view.table.names
+        return self.tables.table.names
 
     def __getitem__(self, name: str) -> Series:
         self._check(name)
-        return Series(self.view, name, self.view.table.rows_of(name))
+        return Series(self.tables, name, self.tables.table.rows_of(name))
 
     def __contains__(self, name: object) -> bool:
-        return name in self.view.table.first_seen
+        return name in self.tables.table.first_seen
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -105,25 +105,25 @@ class Run:
     def changes(self, name: str | None = None) -> Changes:
         """Every change (of one name, if given), in order of time."""
         if name is None:
-            return Changes(self.view, self.view.table.all_rows)
+            return Changes(self.tables, self.tables.table.all_rows)
         self._check(name)
-        return Changes(self.view, self.view.table.rows_of(name))
+        return Changes(self.tables, self.tables.table.rows_of(name))
 
     def calls(self, pattern: str | None = None) -> Calls:
         """The calls, in the order they began; of one function if named, bare, qualified or by pattern."""
-        return Calls(self.view, self.view.calls.matching(matcher(pattern)))
+        return Calls(self.tables, self.tables.calls.matching(matcher(pattern)))
 
     def call(self, shard: str, id: int) -> Call | None:
         """The call with a number, in the shard of that name."""
-        for place in reversed(self.view.calls.matching(lambda function: True).tolist()):
-            call = Call(self.view, place)
+        for place in reversed(self.tables.calls.matching(lambda function: True).tolist()):
+            call = Call(self.tables, place)
             if call.id == id and call.shard == shard:
                 return call
         return None
 
     def functions(self) -> list[FunctionLine]:
         """Every function that was called: how often, for how long, how often it raised. The longest first."""
-        return function_lines(self.view.calls)
+        return function_lines(self.tables.calls)
 
     def tree(
         self,
@@ -134,7 +134,7 @@ class Run:
     ) -> Tree:
         """The calls as a tree; or those of a function and what they called, those in which a name changed or was
         given, those that raised, those that took at least so long (seconds, or "10ms"), with all that led to them."""
-        return Tree(self.view, function=function, name=name, errors=errors, slow=slow)
+        return Tree(self.tables, function=function, name=name, errors=errors, slow=slow)
 
     @property
     def traces(self) -> list[Trace]:
@@ -160,12 +160,14 @@ class Run:
     # ---- reading
 
     @property
-    def view(self) -> View:
+    def tables(self) -> View:
         """The tables behind it, as they stand now (for exports and pages, which work on columns)."""
         if self._view is None:
             shards = self._opened().shards
             self._view = View(self.path, shards, self._start_ns())
         return self._view
+
+    view = tables
 
     def _start_ns(self) -> int:
         started = self.meta.get("started_ns")
