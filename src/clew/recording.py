@@ -362,6 +362,20 @@ def tell_return(call: LiveCall) -> None:
                     )
 
 
+def keep_graph(drawing: dict[str, Any]) -> str:
+    """Put the drawing of a graph into the folder of the current run; gives the module that its calls say."""
+    from clew.store.graphs import MODULE, graph_text, write_graph
+
+    key, data = graph_text(drawing)
+    folder = recorder().folder
+    try:
+        write_graph(folder, key, data)
+    except OSError as error:
+        what = f"the drawing of a graph could not be written into {folder}"
+        trouble.report(f"graph:{folder}", what, "Your program goes on; the page shows its calls without it.", error)
+    return MODULE + key
+
+
 def add_tags(tags: Mapping[str, Any]) -> None:
     """Tags a probe brings: put on the current run, and on those that open later."""
     if tags:

@@ -41,6 +41,7 @@ LIBRARY_VALUES: list[Any] = [
     fractions.Fraction(10**700, 3),
     uuid.UUID(int=5),
     range(3, 10**30, 7),
+    slice(None, 10**30, -2),
     ...,
     NotImplemented,
     pathlib.Path("a/b"),
@@ -142,3 +143,13 @@ def test_a_zone_of_a_users_class_is_named_and_not_asked() -> None:
     assert isinstance(back, Object)
     assert back.value == dt.datetime(2024, 1, 1)
     assert back.tzinfo.type.endswith("Zone")
+
+
+def test_a_slice_between_objects_of_the_users_names_their_types() -> None:
+    class Bound:
+        def __index__(self) -> int:
+            raise AssertionError("was asked")
+
+    back = decode(capture(slice(Bound(), 3)).value)
+    assert isinstance(back, Object) and back.type == "slice"
+    assert back.stop == 3

@@ -117,7 +117,8 @@ def chain(callers: Sequence[Any]) -> str:
 
 def head_line(function: str, file: str, at: int, *, callers: str = "", thread: str = "", took: str = "") -> Line:
     """`name  file.py:12  (a.py:283 <- b.py:57)  [thread]  12.3 ms`."""
-    pieces: list[tuple[str, str]] = [(printable(function), NAME), (f"  {place(file, at)}", PLACE)]
+    pieces: list[tuple[str, str]] = [(printable(function), NAME)]
+    pieces += [(f"  {place(file, at)}", PLACE)] if file else []
     pieces += [(f"  ({callers})", PLACE)] if callers else []
     pieces += [(f"  [{printable(thread)}]", PLACE)] if thread else []
     pieces += [(f"  {took}", TIME)] if took else []

@@ -268,6 +268,19 @@ def _write_range(x: range) -> list[Any]:
     return [plain(x.start), plain(x.stop), plain(x.step)]
 
 
+def _write_slice(x: slice) -> list[Any]:
+    """Bounds that are no plain values are only named by their type."""
+    bounds = (x.start, x.stop, x.step)
+    return [plain(b) if type(b) in (int, str, type(None)) else {"type": type_name(type(b))} for b in bounds]
+
+
+def _read_slice(given: list[Any]) -> Any:
+    named = dict(zip(("start", "stop", "step"), given, strict=True))
+    if any(type(bound) is dict and "type" in bound for bound in given):
+        return Object("slice", named)
+    return slice(*map(_unplain, given))
+
+
 def _unplain(x: Any) -> Any:
     return read_atom(x["$"], x["is"]) if type(x) is dict else x
 
@@ -311,6 +324,7 @@ _ATOMS: Final[list[_Atom]] = [
     (fractions.Fraction, "fraction", _write_fraction, lambda given: fractions.Fraction(*map(_unplain, given))),
     (uuid.UUID, "uuid", lambda x: f"{x.int:032x}", lambda given: uuid.UUID(hex=given)),
     (range, "range", _write_range, lambda given: range(*map(_unplain, given))),
+    (slice, "slice", _write_slice, _read_slice),
     (type(DELETED), "deleted", lambda x: "", lambda given: DELETED),
     (type(Ellipsis), "ellipsis", lambda x: "...", lambda given: ...),
     (type(NotImplemented), "notimplemented", lambda x: "", lambda given: NotImplemented),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter_ns, time_ns
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from clew.recorder.endings import describe
 from clew.recorder.live import LiveCall, as_it_is, place_of
 from clew.recorder.plan import Plan, Watched
 
+from .drawing import drawing
 from .nodes import Step
 from .picture import label
 from .running import walk
@@ -79,12 +81,13 @@ _plans: dict[tuple[Any, ...], Plan] = {}
 
 
 def stored(graph: Graph, given: list[Any]) -> Any:
-    """Run, and write every step into the current run as a call like any other."""
-    root = _begun(graph.name, "clew.graph", "", 0, dict(zip(graph.input_names, given, strict=True)))
+    """Run, and write every step into the current run as a call like any other, and the graph beside them."""
+    module = recording.keep_graph(drawing(graph))
+    root = _begun(graph.name, module, "", 0, dict(zip(graph.input_names, given, strict=True)))
     place = place_of(threading.get_ident())
     before, place.call = place.call, root
     try:
-        result = walk(graph._inputs, graph._block, given, _around)
+        result = walk(graph._inputs, graph._block, given, partial(_around, module))
     except BaseException as error:
         _ended(root, None, error)
         raise
@@ -94,9 +97,9 @@ def stored(graph: Graph, given: list[Any]) -> Any:
     return result
 
 
-def _around(step: Step, do: Callable[[], Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _around(module: str, step: Step, do: Callable[[], Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     named = {f"arg{number}": value for number, value in enumerate(args)} | kwargs
-    call = _begun(label(step), step.kind, step.where.file, step.where.line, named)
+    call = _begun(label(step), f"{module}.v{step.id}", step.where.file, step.where.line, named)
     try:
         result = do()
     except BaseException as error:
