@@ -15,7 +15,9 @@ from history.writing import simple_run
 
 def test_the_formats_are_there() -> None:
     assert formats()[:6] == ["json", "csv", "parquet", "hdf5", "zarr", "safetensors"]
+    assert formats()[6:8] == ["tensorboard", "perfetto"]
     assert [ending(format) for format in formats()[3:6]] == [".h5", ".zarr", ".safetensors"]
+    assert ending("perfetto") == ".perfetto.json"
 
 
 def test_an_unknown_format_is_an_error_that_suggests_the_nearest() -> None:

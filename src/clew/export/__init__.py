@@ -26,8 +26,10 @@ FORMATS = {  # format → module, ending
     "hdf5": ("clew.export.hdf5", ".h5"),
     "zarr": ("clew.export.zarr", ".zarr"),
     "safetensors": ("clew.export.safetensors", ".safetensors"),
+    "tensorboard": ("clew.export.tensorboard", ".tensorboard"),
+    "perfetto": ("clew.export.perfetto", ".perfetto.json"),
 }
-FOLDERS = frozenset(["zarr"])  # these write a folder, and say themselves what they think of one that is there
+FOLDERS = frozenset(["zarr", "tensorboard"])  # these write a folder, and say themselves that one is there
 
 Progress = Callable[[int, int], None]
 

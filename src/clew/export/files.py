@@ -1,12 +1,15 @@
-"""A file that appears whole or not at all, and changes read a block at a time."""
+"""A file or folder that appears whole or not at all, and changes read a block at a time."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from clew.errors import OptionError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,6 +29,19 @@ def whole_file(target: Path) -> Iterator[Path]:
         os.replace(draft, target)
     finally:
         draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(target: Path) -> Iterator[Path]:
+    """A draft beside `target` that gets its name at the end; nothing is left behind by a failure."""
+    if target.exists() or target.is_symlink():
+        raise OptionError("export-target", f"{target} exists.", "Give another name, or remove it first.")
+    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        yield draft
+        os.rename(draft, target)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 class Block(NamedTuple):

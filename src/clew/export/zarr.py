@@ -6,15 +6,11 @@ The folder is a Zarr store of format 3. Records (structured arrays), which Zarr 
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clew.errors import MissingLibraryError, OptionError
-from clew.export.files import chosen, total
+from clew.errors import MissingLibraryError
+from clew.export.files import chosen, total, whole_folder
 from clew.export.hdf5 import Store, chunk, group_name, write_series
 from clew.export.json import text
 from clew.export.plain import plain
@@ -71,16 +67,3 @@ def folder_name(name: str) -> str:
         return encoded
     mark = hashlib.sha256(encoded.encode()).hexdigest()[:16]
     return f"{encoded[: _LONGEST - 17].rstrip('%')}~{mark}"
-
-
-@contextmanager
-def whole_folder(target: Path) -> Iterator[Path]:
-    """A draft beside `target` that gets its name at the end; nothing is left behind by a failure."""
-    if target.exists() or target.is_symlink():
-        raise OptionError("export-target", f"{target} exists.", "Give another name, or remove it first.")
-    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        yield draft
-        os.rename(draft, target)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)

@@ -1,0 +1,127 @@
+"""TensorBoard: event files. Numbers become scalars, arrays histograms, texts text; each rank has a folder of its own.
+
+The step is the recorded one where it is a whole number, else the number of the change. Times are those of the run.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from clew.errors import MissingLibraryError
+from clew.export.files import Block, blocks, chosen, total, whole_folder
+from clew.history.series import as_array
+
+if TYPE_CHECKING:
+    from clew.export import Progress
+    from clew.history.run import Run
+
+
+def write(run: Run, target: Path, *, names: list[str] | None, progress: Progress) -> Path:
+    """A folder for `tensorboard --logdir`. Other values and arrays that were not kept are left out, and it says so."""
+    writer = _writer_class()
+    count, done = total(run, names), 0
+    with whole_folder(target) as draft:
+        out = _Out(run, draft, writer)
+        try:
+            for name in chosen(run, names):
+                for block in blocks(run, name, 10_000):
+                    out.add(block)
+                    progress(done := done + len(block.rows), count)
+            out.say_what_is_different()
+        finally:
+            out.close()
+    return target
+
+
+def _writer_class() -> Any:
+    try:
+        from tensorboardX import SummaryWriter
+    except ImportError as error:
+        what = "Export to TensorBoard needs tensorboardX."
+        raise MissingLibraryError("missing-library", what, "pip install tensorboardX") from error
+    return SummaryWriter
+
+
+class _Out:
+    """One writer a rank."""
+
+    def __init__(self, run: Run, folder: Path, writer: Any) -> None:
+        self._table = run.tables.table
+        self._began = run.tables.start_ns / 1e9
+        self._folder = folder
+        self._writer = writer
+        self._several = len({shard.rank for shard in self._table.shards}) > 1
+        self._writers: dict[int, Any] = {}
+        self._tags: dict[str, str] = {}
+        self._left_out: dict[str, int] = {}
+        self._seen: dict[tuple[str, int], int] = {}
+
+    def of(self, rank: int) -> Any:
+        if rank not in self._writers:
+            folder = self._folder / f"rank{rank}" if self._several else self._folder
+            self._writers[rank] = self._writer(str(folder), write_to_disk=True, max_queue=1000)
+        return self._writers[rank]
+
+    def tag(self, name: str) -> str:
+        """The name as TensorBoard can say it: letters, digits and `_./-`; no two names under one tag."""
+        if name not in self._tags:
+            plain = wanted = re.sub(r"[^-/\w.]", "_", name, flags=re.ASCII).lstrip("/") or "_"
+            taken, number = set(self._tags.values()), 2
+            while wanted in taken:
+                wanted, number = f"{plain}_{number}", number + 1
+            self._tags[name] = wanted
+        return self._tags[name]
+
+    def add(self, block: Block) -> None:
+        tag = self.tag(block.name)
+        numbers, are_numbers = self._table.numbers(block.rows)
+        others = np.flatnonzero(~are_numbers)
+        values = dict(zip(others.tolist(), self._table.values(block.rows[others]), strict=True))
+        for place, time in enumerate(block.times.tolist()):
+            rank = block.ranks[place]
+            ordinal = self._seen[block.name, rank] = self._seen.get((block.name, rank), -1) + 1
+            step = block.steps[place] if type(block.steps[place]) is int else ordinal
+            value = values[place] if place in values else float(numbers[place])
+            if not self._one(self.of(rank), tag, value, step, self._began + time):
+                self._left_out[block.name] = self._left_out.get(block.name, 0) + 1
+
+    def _one(self, writer: Any, tag: str, value: Any, step: int, when: float) -> bool:
+        if type(value) in (int, float, bool):
+            writer.add_scalar(tag, float(value), step, when)
+            return True
+        if isinstance(value, str):
+            writer.add_text(tag, value, step, when)
+            return True
+        array = as_array(value)
+        if array is None or array.dtype.kind not in "biuf":
+            return False
+        return self._array(writer, tag, np.asarray(array, dtype=np.float64), step, when)
+
+    def _array(self, writer: Any, tag: str, array: Any, step: int, when: float) -> bool:
+        if array.ndim == 0:
+            writer.add_scalar(tag, float(array), step, when)
+            return True
+        finite = array[np.isfinite(array)]
+        if finite.size == 0:
+            return False
+        writer.add_histogram(tag, finite, step, bins="auto" if finite.size < 1000 else 64, walltime=when)
+        if finite.size < array.size:  # a histogram has no place for them
+            writer.add_scalar(f"{tag}/not_finite", array.size - finite.size, step, when)
+        return True
+
+    def say_what_is_different(self) -> None:
+        lines = [f"- {tag} is {name}" for name, tag in self._tags.items() if name != tag]
+        if self._left_out:
+            lines += ["", "Left out, because TensorBoard has no picture for them, or they were not kept:", ""]
+            lines += [f"- {name}: {count} values" for name, count in self._left_out.items()]
+        if lines:
+            rank = min((shard.rank for shard in self._table.shards), default=0)
+            self.of(rank).add_text("clew", "\n".join(lines), 0, self._began)
+
+    def close(self) -> None:
+        for writer in self._writers.values():
+            writer.close()
