@@ -206,3 +206,15 @@ def test_an_object_on_a_c_base_says_that_there_may_be_more() -> None:
 
     found = capture(Mine())
     assert found.value.kept is Kept.PART and "StringIO" in found.value.why
+
+
+def test_an_object_too_deep_to_follow_may_be_met_twice() -> None:
+    class Holder:
+        def __init__(self, **held: object) -> None:
+            self.__dict__ |= held
+
+    deep = Holder(n=1)
+    back = decode(capture(Holder(x=Holder(n=Holder(t=deep, u=deep)), y=deep)).value)
+    assert isinstance(back, NotKept) and "3 objects deep" in back.why
+    assert back.part.y.n == 1
+    assert isinstance(back.part.x.n.u, NotKept)

@@ -153,6 +153,9 @@ class Walk:
         node = self._look(obj)
         node.lit, node.parent, node.objects = lit, parent, self.objects + node.far
         too_deep = node.kept is Kept.OPAQUE and self.objects >= MAX_OBJECTS
+        known = self._distant.get(id(obj)) if too_deep else None
+        if known is not None and (known.lit or not lit):
+            return known  # met again from as far away: it is the same one, and numbered already
         (self._distant if too_deep else self.nodes)[id(obj)] = node
         node.order = len(self.nodes)
         if lit:
