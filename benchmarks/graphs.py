@@ -154,6 +154,28 @@ def pooled(function: Callable[[Any], Any], count: int, piece: int) -> Contender:
     return lambda: lambda: timed(work) / count
 
 
+def from_the_first(results: Any) -> float:
+    """Seconds that the results take once the first is there: without the start of whoever makes them."""
+    next(results)
+    return timed(lambda: drained(results))
+
+
+def mapped_once_started(pipeline: Callable[[Any], Any], count: int) -> Contender:
+    def contender() -> Measure:
+        graph = clew.record(pipeline, 1)
+        return lambda: from_the_first(graph.map(range(count), workers=2, processes=True)) / count
+
+    return contender
+
+
+def pooled_once_started(function: Callable[[Any], Any], count: int, piece: int) -> Contender:
+    def measure() -> float:
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            return from_the_first(pool.imap(function, range(count), chunksize=piece)) / count
+
+    return lambda: measure
+
+
 def small(x: float) -> float:
     return plus_one(plus_one(x))
 
@@ -173,6 +195,7 @@ HERE, THREADS, PROCESSES, FILE = (
     "graph.map, 2 processes",
     "into Parquet",
 )
+STARTED = "from the first result on"
 SMALL = {
     LOOP: loop(small, MILLION),
     "a plain loop over graph(x=x)": called(MILLION),
@@ -180,6 +203,8 @@ SMALL = {
     THREADS: mapped(two, MILLION, workers=2),
     PROCESSES: mapped(two, MILLION, workers=2, processes=True),
     POOL: pooled(small, MILLION, PIECE),
+    f"{PROCESSES}, {STARTED}": mapped_once_started(two, MILLION),
+    f"{POOL}, {STARTED}": pooled_once_started(small, MILLION, PIECE),
     f"{HERE}, {FILE}": written(two, MILLION),
 }
 _LARGER = "of 50 µs: "
@@ -188,6 +213,8 @@ LARGER = {
     _LARGER + HERE: mapped(heavier, HEAVIER, workers=1),
     _LARGER + PROCESSES: mapped(heavier, HEAVIER, workers=2, processes=True),
     _LARGER + POOL: pooled(squares, HEAVIER, PIECE),
+    f"{_LARGER}{PROCESSES}, {STARTED}": mapped_once_started(heavier, HEAVIER),
+    f"{_LARGER}{POOL}, {STARTED}": pooled_once_started(squares, HEAVIER, PIECE),
 }
 
 

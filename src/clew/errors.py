@@ -77,6 +77,10 @@ class GuardError(GraphError):
     seen: object
 
 
+class PageError(ClewError, RuntimeError):
+    """The page or a report cannot be made, or cannot answer, as asked."""
+
+
 class MissingLibraryError(ClewError, ImportError):
     """Something was asked for that needs a library which is not installed."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -46,30 +45,23 @@ def test_a_function_is_scripted_and_called_in_a_pipeline() -> None:
     assert module.run({"x": 5}) == 11
 
 
-def test_what_a_third_party_library_gives_is_a_constant() -> None:
-    calls = []
-
-    class Response:
-        text = "page"
-
-    class requests:
-        @staticmethod
-        def get(url: str) -> Response:
-            calls.append(url)
-            return Response()
-
-    get = json.JSONDecoder().decode  # a library's bound method: its result is taken as it is
+def test_what_a_third_party_library_gives_is_a_constant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "site-packages"
+    place.mkdir()
+    (place / "webbed.py").write_text("CALLS = []\ndef get(url):\n    CALLS.append(url)\n    return 'page'\n")
+    monkeypatch.syspath_prepend(str(place))
+    import webbed  # type: ignore[import-not-found]
 
     @matx.script
     def join(a: Any, b: Any) -> Any:
         return f"{a}{b}"
 
     def pipeline(text: str) -> Any:
-        return join(text, get("[1]")[0])
+        return join(text, webbed.get("host"))
 
     module = matx.trace(pipeline, "a")
-    assert module.run({"text": "b"}) == "b1"
-    assert not calls
+    assert module.run({"text": "b"}) == "bpage"
+    assert webbed.CALLS == ["host"]
 
 
 def test_another_branch_than_the_traced_one_is_an_error_and_no_wrong_answer() -> None:
@@ -107,16 +99,38 @@ def test_parallel_maps_and_asynchronous_calls() -> None:
     assert module.run({"xs": [1, 2, 3], "pairs": [(1, 1), (2, 2)]}) == ([2, 4, 6], [2, 4], 3)
 
 
-def test_settings_profile_and_warmup(capsys: pytest.CaptureFixture[str]) -> None:
+def test_attributes_and_threads_are_saved(tmp_path: Path) -> None:
+    def pipeline(x: Any, **more: Any) -> Any:
+        return x, more["k"]
+
+    module = matx.trace(pipeline, 1, k=2)
+    module.set_sess_attr("model_name", "tiny")
+    module.set_apply_async_threads(3)
+    module.save(tmp_path / "saved")
+    loaded = matx.load(tmp_path / "saved", -1)
+    assert loaded.get_sess_attr("model_name") == "tiny"
+    assert loaded.has_sess_attr("model_name")
+    assert not loaded.has_sess_attr("other")
+    assert loaded.get_apply_async_threads() == loaded.get_pmap_threads() == 3
+    loaded.disable_pmap_threads()
+    assert loaded.get_op_parallelism_threads() == 1
+    assert loaded.run({"x": 3, "k": 4}) == (3, 4)
+
+
+def test_profiling_prints_and_warming_up_gives_what_comes_out(capsys: pytest.CaptureFixture[str]) -> None:
     @matx.script
     def double(x: int) -> int:
         return x * 2
 
     module = matx.trace(lambda x: double(x), 1)
-    module.set_sess_attr("threads", 4)
-    assert module.get_sess_attr("threads") == 4
-    module.warmup({"x": 1})
-    assert "double" in str(module.profile({"x": 1}))
+    assert module.warmup({"x": 4}) == 8
+    assert "double" in str(module.profile({"x": 1}, warmup_times=1))
+    assert "double" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("device", "said"), [(-1, "cpu"), ("-1", "cpu"), (0, "cuda:0"), ("cpu", "cpu"), (None, None)])
+def test_devices_are_counted_as_matx_counts_them(device: Any, said: Any) -> None:
+    assert matx.torch_device(device) == said
 
 
 def test_a_path_needs_a_backend() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import time
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 from distributed import Client, LocalCluster
 
+from clew.engines import dask
+from clew.engines.base import Done
 from clew.engines.dask import Dask
 from clew.errors import GraphError, OptionError
 from engines.works import Doubling, drained
@@ -92,3 +95,25 @@ def test_workers_that_cannot_be_made_ready_are_told_of(client: Client) -> None:
 def test_without_a_cluster_the_message_says_how_to_name_one() -> None:
     with pytest.raises(OptionError, match="engine=client"):
         Dask(Doubling())
+
+
+def test_a_result_that_has_come_counts_though_its_worker_has_died_since() -> None:
+    class Lost:
+        status = "lost"
+
+    engine, future = Dask.__new__(Dask), Lost()
+    engine._keys = {future: ((0, 0, 1), 3)}
+    outcome = engine._outcome(future, pickle.dumps(Done([2], [], 0.1)))
+    assert outcome.done is not None and outcome.done.results == [2]
+
+
+def test_a_cluster_that_has_no_workers_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(dask, "_LOOK", 0.0)
+    monkeypatch.setattr(dask, "_PATIENCE", 0.05)
+    with LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as empty:
+        with Client(empty, set_as_default=False) as client:
+            engine = Dask(Doubling(str(tmp_path)), client)
+            engine.submit((0, 0, 1), [1])
+            with pytest.raises(GraphError, match="has had no workers"):
+                engine.collect(wait=True)
+            engine.close()

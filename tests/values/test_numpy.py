@@ -315,7 +315,7 @@ arrays = hnp.arrays(
 )
 
 
-@settings(max_examples=80, deadline=None, database=None)
+@settings(max_examples=settings().max_examples * 4 // 5)
 @given(arrays)
 def test_any_array_reads_back_byte_for_byte(array: Any) -> None:
     found = capture(array)
@@ -325,7 +325,6 @@ def test_any_array_reads_back_byte_for_byte(array: Any) -> None:
     assert capture(back).digest == found.digest
 
 
-@settings(max_examples=100, deadline=None, database=None)
 @given(hnp.arrays(np.uint8, hnp.array_shapes(max_side=6)), st.data())
 def test_any_changed_byte_is_noticed(array: Any, data: Any) -> None:
     found = capture(array)

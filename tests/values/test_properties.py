@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.records import Kept
 from clew.values import Keep, capture, decode, parse_keep, same_scalar
 from values.exact import same
 
-SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
+SETTINGS = settings(max_examples=settings().max_examples * 3 // 2)
 
 texts = st.text(st.characters(), max_size=8) | st.text(st.characters(categories=["Cs"]), max_size=3)
 scalars = (

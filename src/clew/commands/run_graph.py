@@ -48,7 +48,13 @@ def main(args: argparse.Namespace) -> int:
     if source.suffix not in (".parquet", ".jsonl", ".ndjson") or not source.is_file():
         what = f"{source} is no Parquet or JSON Lines file that can be read."
         raise GraphError("graph-items", what, "Give an existing .parquet or .jsonl file.")
-    graph = load(args.bundle, trusted=args.trusted)
+    try:
+        graph = load(args.bundle, trusted=args.trusted)
+    except GraphError as error:
+        if error.slug != "bundle-trust":
+            raise
+        ways = f"Look with `clew inspect {args.bundle}`, then say --trusted."
+        raise GraphError("bundle-trust", error.what, ways) from None
     done = graph.map(
         _rows(source, graph),
         output=args.output,

@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from clew.errors import MissingLibraryError, OptionError
-from clew.probes.graph import Graph, op, record, starmap, submit
+from clew.probes.graph import Graph, op, record, starmap, submit, tensorflow
 from clew.probes.graph import load as load_graph
 from clew.probes.graph import map as pmap
+from clew.probes.graph.measuring import Profile
 
 pstarmap = starmap
 apply_async = submit
@@ -37,22 +39,50 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.graph(*args, **kwargs)
 
-    def save(self, path: str | os.PathLike[str], force_override: bool = True) -> None:
-        if not force_override and os.path.exists(path):
-            raise OptionError("bundle-there", f"{os.fspath(path)} is there already.", "Say force_override=True.")
-        self.graph.save(path)
+    def save(self, folder: str | os.PathLike[str], name: str = "", force_override: bool = True) -> None:
+        """`name` is that of the file Matx writes; a bundle has names of its own."""
+        if not force_override and os.path.exists(folder):
+            raise OptionError("bundle-there", f"{os.fspath(folder)} is there already.", "Say force_override=True.")
+        self.graph.save(folder)
 
-    def warmup(self, feed_dict: Mapping[str, Any]) -> None:
-        self.graph.warmup(feed_dict)
+    def warmup(self, feed_dict: Mapping[str, Any]) -> Any:
+        """Run once; as in Matx, what comes out is given."""
+        return self.graph.run(feed_dict)
 
-    def profile(self, feed_dict: Mapping[str, Any]) -> Any:
-        return self.graph.profile(feed_dict)
+    def profile(self, feed_dict: Mapping[str, Any], warmup_times: int = 10) -> Profile:
+        """Print how long each step takes, after a few runs, and give it."""
+        for _ in range(warmup_times):
+            self.graph.run(feed_dict)
+        found = self.graph.profile(feed_dict)
+        sys.stdout.write(f"{found}\n")
+        return found
 
-    def set_sess_attr(self, name: str, value: Any) -> None:
-        self.graph.attrs[name] = value
+    def set_sess_attr(self, key: str, value: Any) -> None:
+        self.graph.attrs[key] = value
 
-    def get_sess_attr(self, name: str) -> Any:
-        return self.graph.attrs.get(name)
+    def get_sess_attr(self, key: str) -> Any:
+        return self.graph.attrs.get(key)
+
+    def has_sess_attr(self, key: str) -> bool:
+        return key in self.graph.attrs
+
+    # ---- threads: Matx has three pools, a graph one
+
+    def set_op_parallelism_threads(self, thread_num: int = 2, share: bool = False) -> None:
+        self.graph.parallel = thread_num
+
+    def get_op_parallelism_threads(self) -> int:
+        return self.graph.parallel
+
+    def disable_op_parallelism(self) -> None:
+        self.graph.parallel = 1
+
+    def set_pmap_threads(self, thread_num: int = 8, share: bool = False) -> None:
+        self.set_op_parallelism_threads(thread_num)
+
+    set_apply_async_threads = set_op_parallelism_threads
+    get_pmap_threads = get_apply_async_threads = get_op_parallelism_threads
+    disable_pmap_threads = disable_apply_async_threads = disable_op_parallelism
 
     @property
     def input_names(self) -> Names:
@@ -62,18 +92,33 @@ class Module:
         return repr(self.graph)
 
 
-def script(thing: Any, *, backend: str | None = None, device: Any = None) -> Any:
-    """Make an operator: of a function, a class, a torch module; of a saved model, with backend="pytorch"."""
+def script(
+    thing: Any, *, backend: str | None = None, device: Any = None, use_xla: int = 0, allow_growth: bool = False
+) -> Any:
+    """Make an operator: of a function, a class, a torch or TensorFlow module; of a saved model, with backend=.
+
+    use_xla, allow_growth   Matx's own settings of TensorFlow, which the program sets with `tf.config` here
+    """
     if isinstance(thing, (str, os.PathLike)):
-        kinds = {"pytorch": PytorchModel, "torch": PytorchModel, "tensorflow": TensorFlowModel}
-        kind = kinds.get((backend or "").lower())
-        if kind is None:
-            what = f"matx.script of a path needs backend=, not {backend!r}."
-            raise OptionError("bad-option", what, 'There is "pytorch" and "TensorFlow".')
-        return kind(os.fspath(thing), None if device is None else str(device))
+        return _saved_model(os.fspath(thing), backend, None if device is None else str(device))
+    if device is not None and tensorflow.is_model(thing):
+        tensorflow.device_named(device)  # one that is not there is told; TensorFlow puts its own work where it can
+        return op(thing)
     if device is not None and hasattr(thing, "to"):
         thing = thing.to(torch_device(device))
     return op(thing)
+
+
+def _saved_model(path: str, backend: str | None, device: str | None) -> Any:
+    named = (backend or "").lower()
+    if named in ("pytorch", "torch"):
+        return PytorchModel(path, device)
+    if named == "tensorflow":
+        from clew.probes.graph.savedmodels import SavedModel
+
+        return SavedModel(os.path.abspath(path), device, feeds=True)
+    what = f"matx.script of a path needs backend=, not {backend!r}."
+    raise OptionError("bad-option", what, 'There is "pytorch" and "TensorFlow".')
 
 
 def trace(pipeline: Callable[..., Any], *args: Any, **kwargs: Any) -> Module:
@@ -90,9 +135,11 @@ def load(path: str | os.PathLike[str], device: Any = None) -> Module:
 
 def torch_device(device: Any) -> Any:
     """Matx counts devices: -1 is the CPU, 0 the first GPU."""
-    if isinstance(device, int):
-        return "cpu" if device < 0 else f"cuda:{device}"
-    return device
+    try:
+        number = int(device)
+    except (TypeError, ValueError):
+        return device  # "cpu", torch.device("cuda:0")
+    return "cpu" if number < 0 else f"cuda:{number}"
 
 
 @op
@@ -106,26 +153,12 @@ class PytorchModel:
             what = 'matx.script(path, backend="pytorch") needs torch, which is not installed.'
             raise MissingLibraryError("missing-library", what, "pip install torch") from error
         where = torch_device(device) or "cpu"
-        self.model = torch.jit.load(path, map_location=where)  # type: ignore[no-untyped-call]
+        # Its method alone: the parameters of a TorchScript model are other objects each time they are looked at, and a
+        # bundle, which loads the file again, would take them for changed.
+        self.forward = torch.jit.load(path, map_location=where).__call__  # type: ignore[no-untyped-call]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.model(*args, **kwargs)
-
-
-@op
-class TensorFlowModel:
-    """A SavedModel folder as an operator."""
-
-    def __init__(self, path: str, device: str | None = None) -> None:
-        try:
-            import tensorflow
-        except ImportError as error:
-            what = 'matx.script(path, backend="TensorFlow") needs tensorflow, which is not installed.'
-            raise MissingLibraryError("missing-library", what, "pip install tensorflow") from error
-        self.model = tensorflow.saved_model.load(path)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.model(*args, **kwargs)
+        return self.forward(*args, **kwargs)
 
 
 __all__ = ["Module", "apply_async", "load", "pmap", "pstarmap", "script", "trace"]

@@ -56,6 +56,7 @@ class Engine(Protocol):
     room: int  # pieces that may be under way or waiting to be asked for: more are not sent
     piece_seconds: float  # how long a piece should take, so that sending it does not count
     deaths: int  # how often a piece of one item may be lost before the item has failed
+    blames: bool  # a piece that is lost has most likely itself to blame: the engine has tried it more than once
 
     def submit(self, key: Key, items: list[Any]) -> None:
         """Take a piece. Returns at once."""

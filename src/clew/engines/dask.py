@@ -9,14 +9,18 @@ import uuid
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic, sleep
 from typing import Any
 
 import cloudpickle
 from distributed import CancelledError, Client, KilledWorker, Worker, WorkerPlugin, as_completed
 
+from clew import trouble
 from clew.engines.base import Key, Outcome, Run, Work, answered, packed_items, read_answer, unready
 from clew.errors import GraphError, OptionError
 
+_SHORTEST, _LONGEST = 0.001, 0.02  # seconds between two looks at what is over
+_LOOK, _PATIENCE = 5.0, 300.0  # seconds between looks for workers; and without any, until the job is given up
 _works: dict[str, Work] = {}  # in the worker: by job, what it is to do
 _ready: dict[str, Run] = {}  # in the worker: the same, made ready
 _making = threading.Lock()
@@ -27,11 +31,13 @@ class Dask:
 
     piece_seconds = 0.3
     deaths = 1  # Dask itself has tried it on several workers
+    blames = True
 
     def __init__(self, work: Work, client: Client | None = None, address: str | None = None) -> None:
         self._client, self._own = _client(client, address)
         self._job = f"clew-map-{uuid.uuid4().hex}"
         self._keys: dict[Any, tuple[Key, int]] = {}
+        self._seen = self._looked = monotonic()  # when there were workers; when they were last looked for
         try:
             self.workers = max(1, sum(self._client.nthreads().values()))
             self.room = 3 * self.workers
@@ -63,18 +69,40 @@ class Dask:
     def collect(self, wait: bool) -> list[Outcome]:
         if not self._keys:
             return []
-        return [self._outcome(future, result) for future, result in self._over.next_batch(block=wait)]
+        found = self._over.next_batch(block=False)
+        pause = _SHORTEST
+        while wait and not found:
+            sleep(pause)
+            pause = min(2 * pause, _LONGEST)
+            self._look_after_workers()
+            found = self._over.next_batch(block=False)
+        return [self._outcome(future, result) for future, result in found]
+
+    def _look_after_workers(self) -> None:
+        """Dask would wait forever for workers that have gone."""
+        now = monotonic()
+        if now - self._looked < _LOOK:
+            return
+        self._looked = now
+        if self._client.nthreads():
+            self._seen = now
+        elif now - self._seen > _PATIENCE:
+            what = f"the Dask cluster has had no workers for {_PATIENCE:.0f} seconds."
+            raise GraphError("graph-cluster", what, "Start some; the same call goes on if it has an output.")
+        else:
+            trouble.report(f"dask:{self._job}", "the Dask cluster has no workers; waiting for some")
 
     def _outcome(self, future: Any, result: Any) -> Outcome:
+        """What came decides, not what the future says of itself: its worker may have died since."""
         key, sent = self._keys.pop(future)
-        if future.status == "finished":
-            if isinstance(result, str):
-                raise unready(result)
+        if isinstance(result, bytes):
             return read_answer(key, result, sent)
+        if isinstance(result, str):
+            raise unready(result)
         error = result[1] if isinstance(result, tuple) else result
-        if isinstance(error, KilledWorker | CancelledError):
-            return Outcome(key, None, f"the workers died ({type(error).__name__}: {error})")
-        raise unready(f"{type(error).__name__}: {error}") from error
+        if isinstance(error, BaseException) and not isinstance(error, KilledWorker | CancelledError):
+            raise unready(f"{type(error).__name__}: {error}") from error
+        return Outcome(key, None, f"the workers died ({type(error).__name__}: {error})")
 
     def close(self) -> None:
         try:

@@ -35,6 +35,7 @@ class Inline:
     room = 1
     piece_seconds = 0.02
     deaths = 1
+    blames = False
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -58,6 +59,7 @@ class Threads:
 
     piece_seconds = 0.02
     deaths = 1
+    blames = False
 
     def __init__(self, run: Run, workers: int) -> None:
         self.workers = workers
@@ -154,6 +156,7 @@ class Processes:
 
     piece_seconds = 0.05
     deaths = 2  # the first may have been another's fault: memory that ran out, an operator with a kill command
+    blames = False
 
     def __init__(self, work: Work, workers: int) -> None:
         self.workers = workers

@@ -18,6 +18,7 @@ _KNOWN: Final = (
     ("jax", "ArrayImpl", True),
     ("tensorflow", "EagerTensor", True),
     ("tensorflow", "ResourceVariable", False),
+    ("tensorflow", "UninitializedVariable", False),  # of a SavedModel: by now it has a value
     ("cupy", "ndarray", False),
 )
 
@@ -26,11 +27,11 @@ def claim(cls: type) -> Handler | None:
     library, name = module_of(cls).partition(".")[0], type_name(cls).rpartition(".")[2]
     for module, known, constant in _KNOWN:
         if library == module and name == known:
-            return Handler(None, _ArrayLook(type_name(cls), constant))
+            return Handler(None, ArrayLook(type_name(cls), constant))
     return None
 
 
-class _ArrayLook:
+class ArrayLook:
     """Looks at such an array as the NumPy array it gives."""
 
     __slots__ = ("_constant", "_name")

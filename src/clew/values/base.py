@@ -122,7 +122,8 @@ LIBRARIES: Final[dict[str, str]] = {
     "torch": "clew.values.torch",
     "pandas": "clew.values.pandas",
     "jax": "clew.values.arraylike",
-    "tensorflow": "clew.values.arraylike",
+    "tensorflow": "clew.values.tensorflow",
+    "keras": "clew.values.tensorflow",
     "cupy": "clew.values.arraylike",
     "PIL": "clew.values.pillow",
 }

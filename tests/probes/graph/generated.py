@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 HEADER = """
 import collections
+import contextlib
 import functools
 import math
+import re
 import numpy as np
 import clew
 
@@ -49,6 +51,19 @@ def helper(v, k=3):
     if v is None:
         return k
     return v if v > k else k - v
+
+NUMBER = re.compile(r"\\d+")
+
+@clew.op
+class Keeper:
+    def __init__(self):
+        self.kept = 0
+    def put(self, x):
+        self.kept = x
+    def last(self):
+        return self.kept
+
+keeper = Keeper()
 
 class Box:
     def __init__(self, v):
@@ -119,6 +134,19 @@ STATEMENTS = [
     "match $L:\n    case [p, q]:\n        $i = p\n    case [p, *rest]:\n        $l = rest\n    case _:\n        $i = 0",
     "count = collections.Counter($S)\n$i = count.get('a', 0)", "t = ($I, [$I])\nt[1].append($I)\n$l = t[1]",
     "$l = $L\nfor j in range(len($l)):\n    $l[j] = $l[j] * 2", "$d = $D\n$d.pop('a', None)",
+    "groups = collections.defaultdict(list)\nfor v in $L:\n    groups[v % 2].append($I)\n$l = groups[$I % 2]",
+    "tally = collections.Counter($L)\ntally[$I] += 1\n$i = tally[$I]",
+    "queue = collections.deque($L, maxlen=3)\nqueue.append($I)\n$l = list(queue)",
+    "class Near:\n    def __init__(self, q):\n        self.q = q + $i\n$i = Near($I).q",
+    "class Far:\n    v = $I\n    def sum(self, q):\n        return self.v + q + $i\n$i = Far().sum($I)",
+    "with contextlib.suppress(KeyError, IndexError):\n    $i = $D['b'] + $L[0]",
+    "try:\n    $i = 12 // $I\nexcept ZeroDivisionError:\n    $i = -1\nelse:\n    $s = $s + 'q'\nfinally:\n    $i += 1",
+    "rest = dict($D)\nrest.update(k=$I)\n$d = {k: v for k, v in rest.items() if v > 0}",
+    "keeper.put($I)\n$i = keeper.last()", "$s = ' '.join(NUMBER.findall($S + str($I)))",
+    "cells = [0, 0, 0]\ncells[$I % 3] = $I\ncells[$I % 3] += 1\n$l = cells",
+    "def walk(q):\n    return [] if q <= 0 else [q, *walk(q - 2)]\n$l = walk($I)",
+    "pairs = sorted(((v, str(v)) for v in $L), reverse=True)\n$s = ''.join(t for _, t in pairs)",
+    "$l = [*map(lambda p, q=$I: p * q, $L)]", "key = ($I, $S)\nseen = {key: $I}\n$i = seen.get(($I, $S), 0)",
 ]  # fmt: skip
 NAMES = {"I": ["n", "m"], "L": ["xs"], "S": ["s"], "D": ["d"], "A": ["a"]}
 LITERALS = {

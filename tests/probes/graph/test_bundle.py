@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 import clew
+from clew.probes.graph.bundle import staging
 from probes.graph.bundling import project, python, reseal, write
 
 __all__ = ["project"]  # the fixture
@@ -286,3 +289,56 @@ def test_other_versions_are_one_warning(project: Path) -> None:
     with pytest.warns(UserWarning, match="made with other versions: python 2.7.0 → 3.*, numpy 0.1 →") as caught:
         clew.load("bundle", trusted=True)
     assert len(caught) == 1
+
+
+# ---- a save that does not come to its end
+
+
+def test_an_interrupted_save_leaves_the_bundle_that_was_there(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clew.record(lambda x: x + 1, 1).save("bundle")
+
+    def interrupted(*paths: Path) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(staging, "_swapped", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        clew.record(lambda x: x + 2, 1).save("bundle")
+    assert clew.load("bundle", trusted=True)(x=1) == 2
+    assert os.listdir(project) == ["bundle"]
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_a_bundle_is_replaced_with_and_without_an_exchange_in_one_step(
+    project: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool
+) -> None:
+    if not exchange:
+        monkeypatch.setattr(staging, "_swapped", lambda one, other: False)
+    for number in (1, 2):
+        clew.record(lambda x, number=number: x + number, 1).save("bundle")
+    assert clew.load("bundle", trusted=True)(x=1) == 3
+    assert os.listdir(project) == ["bundle"]
+
+
+def test_a_bundle_that_another_process_puts_there_meanwhile_is_replaced(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clew.record(lambda x: x + 1, 1).save("other")
+    rename = os.rename
+
+    def overtaken(one: Any, other: Any) -> None:
+        if os.path.exists("other"):
+            rename("other", other)
+        rename(one, other)
+
+    monkeypatch.setattr(os, "rename", overtaken)
+    clew.record(lambda x: x + 2, 1).save("bundle")
+    assert clew.load("bundle", trusted=True)(x=1) == 3
+
+
+def test_what_killed_saves_have_left_is_removed_by_a_later_one(project: Path) -> None:
+    left, fresh = project / ".bundle.abc.clew", project / ".bundle.def.clew"
+    for folder, age in ((left, 3600), (fresh, 0)):
+        folder.mkdir()
+        os.utime(folder, (time.time() - age,) * 2)
+    clew.record(lambda x: x + 1, 1).save("bundle")
+    assert sorted(os.listdir(project)) == [fresh.name, "bundle"]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import clew
@@ -17,8 +21,10 @@ __all__ = ["project"]  # the fixture
 OPS = """
     import os
     import sqlite3
+    import subprocess
     import tempfile
     from pathlib import Path
+    import pyarrow.parquet
     import clew
 
     @clew.op
@@ -64,6 +70,13 @@ OPS = """
             path = Path(folder, "x")
             path.write_text("made here")
             return path.read_text()
+    def table(name):
+        return str(pyarrow.parquet.read_table("rows/t.parquet")["a"].to_pylist())
+    def hidden(name):
+        import pyarrow.json as late  # imported only here
+        return str(late.read_json(input_file="rows/rows.jsonl")["a"].to_pylist())
+    def program(name):
+        return subprocess.run(["cat", "data/a.txt"], capture_output=True, text=True).stdout
     def database(name):
         sqlite3.connect("data/db.sqlite").close()
         return ""
@@ -73,6 +86,8 @@ OPS = """
 @pytest.fixture
 def ops(project: Path) -> Any:
     write(project, {"ops.py": OPS, "data/a.txt": "A", "data/b.txt": "B", "one/v.txt": "1", "two/v.txt": "2"})
+    write(project, {"rows/rows.jsonl": '{"a": 1}\n{"a": 2}'})
+    pq.write_table(pa.table({"a": [1, 2]}), project / "rows/t.parquet")
     return __import__("ops")
 
 
@@ -132,6 +147,7 @@ def test_a_bare_word_that_names_a_folder_is_taken_for_it_and_said(ops: Any, tmp_
         ("looked", "", "A"),
         ("beside", "", "A"),
         ("temporary", "", "made here"),
+        ("table", "", "[1, 2]"),
     ],
 )
 def test_what_a_constructor_opens_is_found_again(
@@ -163,9 +179,23 @@ def test_relative_paths_are_those_of_the_folder_the_constructor_ran_in(
     assert clew.load(tmp_path / "bundle", trusted=True)(x=1) == "A"
 
 
-def test_what_cannot_be_led_into_the_bundle_is_an_error(ops: Any, tmp_path: Path) -> None:
-    op = ops.Opening(ops.database, "")
-    with pytest.raises(clew.ClewError, match=r"opens data/db.sqlite in a way .* Give the path to the constructor"):
+def test_a_library_that_is_imported_in_a_constructor_is_heard_too(
+    ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "pyarrow.json", raising=False)
+    assert elsewhere(ops.Opening(ops.hidden, ""), tmp_path, monkeypatch) == "[1, 2]"
+
+
+def test_the_doors_of_libraries_are_as_they_were(ops: Any) -> None:
+    doors = (pq.read_table, pq.ParquetFile.__init__, builtins.__import__)
+    ops.Opening(ops.table, "")
+    assert (pq.read_table, pq.ParquetFile.__init__, builtins.__import__) == doors
+
+
+@pytest.mark.parametrize(("how", "file"), [("database", "data/db.sqlite"), ("program", "data/a.txt")])
+def test_what_cannot_be_led_into_the_bundle_is_an_error(ops: Any, tmp_path: Path, how: str, file: str) -> None:
+    op = ops.Opening(getattr(ops, how), "")
+    with pytest.raises(clew.ClewError, match=rf"opens {file} in a way .* Give the path to the constructor"):
         clew.record(lambda x: op(x), 1).save(tmp_path / "bundle")
 
 
@@ -218,6 +248,13 @@ def test_a_list_adds(ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     elsewhere(op, tmp_path, monkeypatch, assets=["data", "two/v.txt"])
     names = {path.name for path in (tmp_path / "bundle" / "assets").rglob("*") if path.is_file()}
     assert names == {"v.txt", "a.txt", "b.txt"}
+
+
+@pytest.mark.parametrize("assets", ["everywhere", 5])
+def test_an_option_that_makes_no_sense_is_told(ops: Any, tmp_path: Path, assets: Any) -> None:
+    with pytest.raises(clew.ClewError, match="is not known") as caught:
+        clew.record(lambda x: x + 1, 1).save(tmp_path / "bundle", assets=assets)
+    assert caught.value.slug == "bad-option"
 
 
 def test_a_listed_file_that_is_not_there_is_named(ops: Any, tmp_path: Path) -> None:

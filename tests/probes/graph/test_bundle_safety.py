@@ -7,7 +7,7 @@ import json
 import os
 import stat
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -245,6 +245,11 @@ def test_without_a_word_of_trust_it_says_what_would_run(bundle: Path) -> None:
     assert caught.value.slug == "bundle-trust"
 
 
+@pytest.mark.parametrize("trusted", [1, [1], object()])
+def test_a_word_of_trust_that_makes_no_sense_is_not_the_bundles_fault(bundle: Path, trusted: Any) -> None:
+    refused(bundle, "bad-option", "trusted= cannot be a", trusted=trusted)
+
+
 def test_names_of_modules_are_enough(bundle: Path) -> None:
     assert clew.load(bundle, trusted=["ops"])(x=1) == 5
 
@@ -274,8 +279,109 @@ def test_names_of_modules_do_not_cover_the_inside_of_objects(bundle: Path) -> No
 
 
 def test_nothing_in_a_bundle_grants_trust(bundle: Path) -> None:
-    reseal(bundle, lambda page: page.update(trusted=True))
+    reseal(bundle, lambda page: page.update(attrs={"$": "dict", "items": [["trusted", True]]}))
     refused(bundle, "bundle-trust", trusted=False)
+
+
+def attack(name: str) -> dict[str, Any]:
+    """A value that runs a command when it is made."""
+    return {"$": "reduced", "type": "x", "call": {"$": "named", "name": name}, "args": ["touch ran"]}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda page: page.update(attrs={"$": "dict", "items": [["x", attack("os:system")]]}),
+        lambda page: step(page).update(args=[attack("dataclasses:_create_fn")]),
+        lambda page: step(page).update(args=[attack("numpy:lib._npyio_impl.os.system")]),
+        lambda page: step(page).update(args=[{"$": "named", "name": "numpy:"}]),
+        lambda page: step(page).update(args=[method({"$": "named", "name": "numpy:"}, "load")]),
+        lambda page: step(page).update(args=[method(method({"$": "named", "name": "re:Pattern"}, "x"), "y")]),
+        lambda page: step(page).update(kind="python", target="getattr", args=["x", "__class__"]),
+        lambda page: step(page).update(kind="python", target="getattr", args=["x", {"$": "ref", "id": 0}]),
+    ],
+)
+def test_names_of_modules_cover_no_way_round(bundle: Path, change: Callable[[Any], None]) -> None:
+    reseal(bundle, change)
+    refused(bundle, "bundle-trust", trusted=["ops"])
+
+
+@pytest.mark.parametrize("name", ["json:codecs.open", "dataclasses:inspect.os.system"])
+def test_a_name_does_not_lead_through_a_module_into_another_library(bundle: Path, name: str) -> None:
+    reseal(bundle, lambda page: step(page).update(args=[attack(name)]))
+    refused(bundle, "bundle-unknown", "is a module of its own", trusted=["ops"])
+
+
+def method(owner: Any, name: str) -> dict[str, Any]:
+    return {"$": "method", "self": owner, "name": name}
+
+
+# ---- sealed again, with anything in it
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        (lambda page: step(page).update(id="0 = open('ran', 'w')"), r"events\[0\].step.id is no number"),
+        (lambda page: step(page).update(args=[{"$": "build", "kind": "open", "items": ["ran", "w"]}]), "container"),
+        (lambda page: page["block"]["events"].append({"guard": length("open('ran', 'w')")}), "guard.expected"),
+        (lambda page: page["block"].update(output={"$": "ref", "id": 77}), "refers to value 77"),
+        (lambda page: page["inputs"][0].update(name="x y"), r"inputs\[0\].name is no Python name"),
+        (lambda page: page.update(settings={"parallel": "all"}), "settings.parallel is no number"),
+        (lambda page: page["modules"]["ops"].update(package=1), "modules.ops.package is no true or false"),
+        (lambda page: step(page).update(args=[{"$": "object", "number": 99}]), "no such object"),
+        (
+            lambda page: step(page).update(args=[{"$": "dict", "items": [[{"$": "dict", "items": []}, 1]]}]),
+            "unhashable",
+        ),
+    ],
+)
+def test_a_page_that_was_changed_and_sealed_again_is_refused(bundle: Path, change: Any, where: str) -> None:
+    reseal(bundle, change)
+    with pytest.raises(clew.ClewError, match=where) as caught:
+        clew.load(bundle, trusted=True)
+    assert caught.value.slug in ("bundle-damaged", "bundle-unknown")
+
+
+def length(expected: Any) -> dict[str, Any]:
+    return {"kind": "length", "ref": 0, "expected": expected, "where": ["x.py", 1], "condition": "len(x)"}
+
+
+def places(value: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to every part of a page."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inner:
+        yield (*way, key)
+        yield from places(one, (*way, key))
+
+
+@pytest.mark.parametrize("other", [None, "", -1, [], {"$": "object", "number": 0}])
+def test_whatever_is_in_a_page_it_loads_or_the_error_is_clews(bundle: Path, other: Any) -> None:
+    page = json.loads((bundle / "graph.json").read_text())
+    for *way, last in places(page):
+
+        def change(changed: Any, way: list[Any] = way, last: Any = last) -> None:
+            for key in way:
+                changed = changed[key]
+            changed[last] = other
+
+        reseal(bundle, change)
+        try:
+            clew.load(bundle, trusted=True)
+        except clew.ClewError:
+            pass
+        (bundle / "graph.json").write_text(json.dumps(page))
+
+
+@pytest.mark.parametrize("text", ["def (", "raise OSError('no')", "class Reader: pass"])
+def test_code_that_does_not_run_is_told_as_such(bundle: Path, text: str) -> None:
+    (bundle / "code" / "ops.py").write_text(text)
+    said = {"size": len(text), "sha256": hashlib.sha256(text.encode()).hexdigest()}
+    reseal(bundle, lambda page: page["files"].update({"code/ops.py": said}))
+    with pytest.raises(clew.ClewError, match=r"the code of ops raised|the constructor of Reader raised") as caught:
+        clew.load(bundle, trusted=True)
+    assert caught.value.slug == "bundle-remake"
+    assert caught.value.__cause__ is not None
 
 
 def test_no_pickle_is_in_a_bundle(bundle: Path) -> None:

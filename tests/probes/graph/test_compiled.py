@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import clew
@@ -36,3 +37,11 @@ def test_what_came_out_can_be_changed_without_changing_the_graph() -> None:
 
 def test_numbers_of_every_kind_are_written_as_they_are() -> None:
     holds(lambda x: (x * -1, x + 10**30, x * 1.5, (5).__add__(x), float("inf") * x, x + 2j), 1, 2)
+
+
+def test_a_question_about_a_number_or_a_text_is_no_warning_of_python_s() -> None:
+    number, text = 300, "a"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        graph = clew.record(lambda x: (x is number, x is not text, x is None), 1)
+        assert graph(2) == (False, True, False)

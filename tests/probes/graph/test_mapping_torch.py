@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import datasets
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -62,3 +63,11 @@ def test_tensors_are_written_as_lists(graph: Graph, tmp_path: Path) -> None:
 def test_tensors_travel_to_processes_and_back(graph: Graph) -> None:
     found = list(graph.map([torch.tensor([1.5])], processes=True, workers=1))
     assert torch.equal(found[0], torch.tensor([15.0]))
+
+
+def test_rows_of_a_dataset_of_hugging_face_are_those_of_a_table() -> None:
+    rows = datasets.Dataset.from_dict({"b": [1, 2, 3], "note": ["x", "y", "z"], "a": [10, 20, 30]})
+    graph = clew.record(mapops.difference, 5, 4)
+    for given in (rows, rows.to_iterable_dataset(), rows.with_format("numpy")):
+        assert list(graph.map(given)) == [9, 18, 27]
+    assert list(graph.map(rows.select([2, 0]))) == [27, 9]

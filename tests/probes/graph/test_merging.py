@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.errors import GraphError
+from clew.errors import GraphError, GuardError
 from probes.graph.comparing import refuses, same
 
 
@@ -110,3 +110,57 @@ def test_an_example_that_ends_before_a_decision_of_others_is_refused() -> None:
 
     with pytest.raises(GraphError, match="without deciding by a recorded value"):
         clew.record(pipeline, [1, 5, 1])
+
+
+def test_what_raises_for_one_example_and_not_for_another_is_a_decision() -> None:
+    def pipeline(d: Any, key: Any) -> Any:
+        try:
+            found = square(d[key])
+        except KeyError:
+            found = -1
+        except TypeError as error:
+            return type(error).__name__
+        try:
+            return 100 / found
+        except ZeroDivisionError:
+            return "none"
+
+    given = [({"a": 5}, "a"), ({}, "a"), ({"a": 0}, "a"), ({"a": "x"}, "a"), ({"b": 2}, "b")]
+    graph = clew.record(pipeline, given[:4])
+    for d, key in given:
+        assert same(graph(d, key), pipeline(d, key))
+        assert same(graph.run({"d": d, "key": key}, parallel=2), pipeline(d, key))
+    one = clew.record(pipeline, [given[1]])
+    assert "was 'KeyError', and now is 'nothing raised'" in refuses_two(one, {"a": 1}, "a")
+
+
+def refuses_two(graph: Any, *given: Any) -> str:
+    with pytest.raises(GuardError) as caught:
+        graph(*given)
+    return str(caught.value)
+
+
+def test_an_error_that_is_given_back_is_no_error_that_is_raised() -> None:
+    @clew.op
+    def found(x: Any) -> Any:
+        if x == 0:
+            raise ValueError("nothing")
+        return ValueError("given") if x == 1 else x
+
+    def pipeline(x: Any) -> Any:
+        try:
+            got = found(x)
+        except ValueError:
+            return "raised"
+        return "error" if isinstance(got, ValueError) else got
+
+    graph = clew.record(pipeline, [0, 1, 2])
+    assert [graph(x) for x in (0, 1, 2)] == ["raised", "error", 2]
+
+
+def test_tables_of_functions_are_the_same_for_all_examples() -> None:
+    def pipeline(name: Any, x: Any) -> Any:
+        return {"more": lambda v: v + 1, "less": lambda v: v - 1}[name](x)
+
+    graph = clew.record(pipeline, [("more", 1), ("less", 1)])
+    assert (graph("more", 5), graph("less", 5)) == (6, 4)

@@ -139,3 +139,22 @@ def test_operators_inside_operators_are_no_steps() -> None:
 def test_what_cannot_be_called_is_refused() -> None:
     with pytest.raises(TargetError, match="cannot be called"):
         clew.op(5)
+
+
+@clew.op
+def doubled(x: Any) -> Any:
+    return x * 2
+
+
+def test_an_operator_is_pickled_and_copied_like_the_function_it_is_made_of() -> None:
+    assert pickle.loads(pickle.dumps(doubled)) is doubled
+    assert copy.deepcopy(doubled) is doubled
+    bound = clew.op(Added(5).__call__)
+    assert pickle.loads(pickle.dumps(bound))(1) == 6
+
+
+def test_an_operator_made_again_with_options_has_them() -> None:
+    again = clew.op(doubled, name="twice", side_effects=True)
+    assert (again.name, again.side_effects, again(2)) == ("twice", True, 4)
+    assert (doubled.name, doubled.side_effects) == ("doubled", False)
+    assert clew.op(doubled) is doubled

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
 import torch
 
+import clew
 from probes.graph.comparing import holds
 
 ONE, OTHER = torch.ones(2, 3), torch.arange(12.0).reshape(4, 3) - 5
@@ -59,3 +61,24 @@ def test_random_tensors_are_drawn_again() -> None:
         return x + torch.randn(3), torch.nn.functional.dropout(x, 0.5)
 
     holds(pipeline, ONE, OTHER)
+
+
+def test_a_module_that_is_called_is_not_taken_for_changed() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        graph = clew.record(lambda x: OWN(x).detach(), torch.ones(3))
+    assert torch.equal(graph(torch.zeros(3)), OWN(torch.zeros(3)).detach())
+
+
+class Own(torch.nn.Module):
+    """Of the user's own: its dictionary is full of ordered dictionaries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+
+    def forward(self, x: Any) -> Any:
+        return self.linear(x)
+
+
+OWN = Own()

@@ -1,7 +1,8 @@
 """House rule 1, by CPython's own judgement: its test modules end the same with every function watched with "*".
 
 The functions of the test module and of the module under test are watched, and those they make while they run. By
-default some fifteen modules; CLEW_CPYTHON_ALL=1 adds those that take longer.
+default some sixteen modules, shared out among the Pythons; CLEW_CPYTHON_ALL=1 runs all of them, and those that take
+longer.
 """
 
 from __future__ import annotations
@@ -13,13 +14,7 @@ import pytest
 
 from probes.cpython import ALL, differing, is_here, outcome
 
-#: A test module, and the modules watched along with it.
-QUICK = [
-    "test_scope", "test_generators", "test_coroutines", "test_asyncgen", "test_super", "test_grammar", "test_with",
-    "test_exceptions", "test_named_expressions", "test_patma", "test_yield_from", "test_except_star",
-    "test_textwrap textwrap", "test_context", "test_fractions fractions", "test_type_params", "test_type_aliases",
-]  # fmt: skip
-
+#: A test module, and the modules watched along with it: those that take longer.
 LONG = [
     "test_decorators", "test_raise", "test_types types", "test_copy copy", "test_property", "test_positional_only_arg",
     "test_keywordonlyarg", "test_funcattrs", "test_augassign", "test_string string",
@@ -73,12 +68,25 @@ def test_this_python_comes_with_its_tests() -> None:
     assert is_here("test_scope")
 
 
-#: On the other Pythons a few are enough: what differs between versions shows in these. (That of exceptions is long.)
-PRIMARY = sys.version_info[:2] == (3, 11)
-EVERYWHERE = [words for words in QUICK if is_here(words) and (PRIMARY or words != "test_exceptions")]
-EVERYWHERE = EVERYWHERE if PRIMARY else EVERYWHERE[:6]
-MODULES = [*EVERYWHERE, *(words for words in (*QUICK, *LONG) if is_here(words) and words not in EVERYWHERE)]
-MODULES = MODULES if ALL else EVERYWHERE
+#: On every Python, because what differs between versions shows in these.
+EVERYWHERE = ["test_scope", "test_generators"]
+
+#: The rest is shared out: each is run on one of the Pythons at least, those that their version is about on it.
+SHARED = {
+    (3, 11): [
+        "test_exceptions", "test_except_star", "test_coroutines", "test_asyncgen", "test_grammar", "test_with",
+        "test_context", "test_named_expressions",
+    ],
+    (3, 12): ["test_coroutines", "test_patma", "test_yield_from", "test_type_params"],
+    (3, 13): [
+        "test_asyncgen", "test_super", "test_grammar", "test_textwrap textwrap", "test_fractions fractions",
+        "test_type_aliases",
+    ],
+}  # fmt: skip
+QUICK = list(dict.fromkeys(words for share in (EVERYWHERE, *SHARED.values()) for words in share))
+
+CHOSEN = [*QUICK, *LONG] if ALL else [*EVERYWHERE, *SHARED.get(sys.version_info[:2], QUICK)]
+MODULES = [words for words in CHOSEN if is_here(words)]
 
 
 @pytest.mark.parametrize("words", MODULES)

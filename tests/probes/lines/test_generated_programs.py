@@ -19,7 +19,7 @@ from clew.records import DELETED, NotKept
 from .oracle import GONE, OPAQUE, Oracle, Seen, by_name, exact
 from .programs import programs
 
-EXAMPLES = int(os.environ.get("CLEW_EXAMPLES", "70" if sys.version_info[:2] == (3, 11) else "40"))
+EXAMPLES = int(os.environ.get("CLEW_EXAMPLES", "70" if sys.version_info[:2] == (3, 11) else "25"))
 
 # making a failing program smaller takes minutes: only when somebody is there to read it
 PHASES = [Phase.generate, Phase.shrink] if "CLEW_SHRINK" in os.environ else [Phase.generate]

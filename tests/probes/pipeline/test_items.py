@@ -584,7 +584,7 @@ def filtering(keep: list[bool], size: int) -> tuple[Any, Any, Any, Any]:
     return read, chosen, batched, stack
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples * 2 // 5)
 @given(
     st.lists(st.booleans(), max_size=12),
     st.integers(1, 8),

@@ -8,26 +8,29 @@ import inspect
 import logging
 import sys
 from concurrent.futures import Executor, Future
-from types import FunctionType, MethodDescriptorType, MethodType, ModuleType, WrapperDescriptorType
+from pathlib import PurePath
+from types import FunctionType, GeneratorType, MethodDescriptorType, MethodType, ModuleType, WrapperDescriptorType
 from typing import Any
 
+from clew.errors import GraphError
 from clew.probes.libraries import is_library
 
-from . import lift, operations, outside
+from . import lift, operations, outside, tensorflow
 from .changes import can_change
 from .operators import Operator, is_operator
-from .parts import COLLECTIONS, PLAIN, handed, hides, holds_traced
-from .session import Session
+from .parts import COLLECTIONS, PLAIN, handed, hides, holds_traced, is_filled
+from .session import Session, place
 from .templates import settled
-from .traced import is_traced
+from .traced import Traced, is_traced
 
 _NOTED = (logging.Logger, logging.LoggerAdapter)  # telling something is no step
 _BUILTIN = {getattr(builtins, name): name for name in operations.PURE}
 _NATIVE = {getattr(builtins, name) for name in (*operations.LAZY, "super", "setattr", "delattr", "vars", "object")}
 _OF_STRUCTURE = {len, list, tuple, dict, isinstance, type, callable, hasattr, bool}  # the pipeline's own are known
 _CHANCE = ("random", "time", "uuid", "secrets")  # modules that give another answer each time
-CONTEXTS = ("torch", "numpy", "decimal")  # libraries whose contexts change what is computed inside
-_ARRAYS = ("ndarray", "Tensor", "Generator", "RandomState", "DataFrame", "Series", "Index")
+_LANGUAGE = ("abc", "clew", "contextlib", "enum", "importlib", "inspect", "sys", "threading", "types", "typing")
+CONTEXTS = ("torch", "numpy", "decimal", "tensorflow")  # libraries whose contexts change what is computed inside
+_ARRAYS = ("ndarray", "Tensor", "Generator", "RandomState", "DataFrame", "Series", "Index", "ResourceVariable")
 
 
 def changeable(value: Any) -> bool:
@@ -37,7 +40,7 @@ def changeable(value: Any) -> bool:
 
 def is_generator_of_chance(owner: Any) -> bool:
     return type(owner).__name__ in ("Generator", "RandomState") and type(owner).__module__.startswith(
-        ("numpy", "torch")
+        ("numpy", "torch", "tensorflow")
     )
 
 
@@ -53,6 +56,8 @@ def called(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[
         return session.step("function", "builtins:next", args)
     if _is_in(function, _NATIVE):
         return function(*(own_calls(args, hooks) if function in (map, filter) else args), **kwargs)
+    if isinstance(getattr(function, "__self__", None), GeneratorType):  # of the pipeline's own, and seen through
+        return function(*args, **kwargs)
     own = _user_function(function)
     if own is not None:
         return _users(session, function, own, args, kwargs, hooks)
@@ -82,6 +87,8 @@ def _run(session: Session, pipeline: Any, hooks: Any, /, *args: Any, **kwargs: A
 def _operator(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     if isinstance(function, type) and (holds_traced(args) or holds_traced(kwargs)):
         return session.operator(Operator(function), args, kwargs)
+    if tensorflow.is_model(function):  # of an operator class: Keras would take recorded values for tensors of its own
+        return Operator(function)(*args, **kwargs)
     return function(*args, **kwargs)
 
 
@@ -109,20 +116,43 @@ def _librarys(session: Session, function: Any, args: Any, kwargs: Any, hooks: An
     if _is_of_structure(function, args) or (isinstance(function, type) and issubclass(function, BaseException)):
         return function(*args, **kwargs)
     if any(callable(one) and not is_traced(one) and hides(one) for one in (*args, *kwargs.values())):
-        return function(*own_calls(args, hooks), **own_calls(kwargs, hooks))  # its function goes by recorded values
+        return _with_own_calls(function, args, kwargs, hooks)
     if function is getattr:
         return _attribute(session, *args)
     if isinstance(function, (MethodDescriptorType, WrapperDescriptorType)) and is_traced(args[0]):
         return session.step("method", function.__name__, args, kwargs)  # str.upper
     if _is_in(function, _BUILTIN):
         return session.step("function", f"builtins:{_BUILTIN[function]}", args, kwargs)
-    if _is_module_of_torch(function) or _is_graph(function):
-        return session.operator(Operator(function), args, kwargs)
+    if _is_module_of_torch(function) or _is_graph(function) or tensorflow.is_model(_owner(function)):
+        return Operator(function)(*args, **kwargs)
     if isinstance(function, type) and not is_library(_file_of(function)) and function.__module__ != "builtins":
         return _made(session, function, args, kwargs)
     if _calculates(function):
-        return session.library_call(function, args, kwargs)
+        return _calculated(session, function, args, kwargs)
     return session.foreign(function, args, kwargs)
+
+
+def _with_own_calls(function: Any, args: Any, kwargs: Any, hooks: Any) -> Any:
+    """A library's function that calls one of the pipeline's own, which goes by recorded values."""
+    try:
+        return function(*own_calls(args, hooks), **own_calls(kwargs, hooks))
+    except TypeError as error:
+        if Traced.__name__ not in str(error):
+            raise
+        name = getattr(function, "__qualname__", type(function).__name__)
+        what = f"{place()}: {name}() calls a function that goes by recorded values, and wants plain ones of it."
+        raise GraphError("graph-hidden", what, "Make a clew.op that calls it, and give that the values.") from error
+
+
+def _calculated(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
+    """A function of a library that only computes; or of an object of such a library: a compiled pattern's."""
+    owner = getattr(function, "__self__", None)
+    if operations.name_of(function) is None:
+        if owner is not None and not isinstance(owner, (type, ModuleType)):
+            return session.step("method", function.__name__, (owner, *args), kwargs)
+        if not isinstance(function, (type, FunctionType)):
+            return session.step("python", "call", (function, *args), kwargs)  # operator.itemgetter(0)
+    return session.library_call(function, args, kwargs)
 
 
 def _is_of_structure(function: Any, args: Any) -> bool:
@@ -139,10 +169,36 @@ def _attribute(session: Session, owner: Any, name: Any, *default: Any) -> Any:
 
 
 def _made(session: Session, cls: type, args: Any, kwargs: Any) -> Any:
+    if _goes_by_values(cls):
+        return cls(*args, **kwargs)  # made in the pipeline, and seen through like all of it
     name = operations.name_of(cls)
     if name is None:  # a class inside a function
         return session.operator(Operator(cls), args, kwargs)
     return session.step("function", name, args, kwargs)
+
+
+def _is_of_the_pipeline(part: Any) -> bool:
+    """A method inside the pipeline that sees names of it, which may be recorded values by the time it is called."""
+    if not isinstance(part, FunctionType) or not lift.is_rewritten(part):
+        return False
+    seen = zip(part.__code__.co_freevars, part.__closure__ or (), strict=True)
+    return any(name != "__class__" and not _holds_class(cell) for name, cell in seen)
+
+
+def _holds_class(cell: Any) -> bool:
+    return is_filled(cell) and isinstance(cell.cell_contents, type)
+
+
+def _goes_by_values(cls: type) -> bool:
+    """Whether a class inside the pipeline, or a method of it, holds recorded values, or may."""
+    own = [base for base in type.mro(cls) if not is_library(_file_of(base)) and base.__module__ != "builtins"]
+    parts = (getattr(part, "__func__", getattr(part, "fget", part)) for base in own for part in vars(base).values())
+    if not any(hides(part) or _is_of_the_pipeline(part) for part in parts):
+        return False
+    if isinstance(cls.__init__, FunctionType) and not lift.is_rewritten(cls.__init__):  # type: ignore[misc]
+        what = f"the class {cls.__name__} goes by recorded values, and its constructor is not its own."
+        raise GraphError("graph-hidden", what, "Write its __init__ into it, or give the values to its methods.")
+    return True
 
 
 def _unasked(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
@@ -151,6 +207,8 @@ def _unasked(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     root = _module_of(function).lstrip("_").partition(".")[0]
     if root in operations.ARRAYS and name is not None and operations.by_chance(name):
         return session.step("function", name, args, kwargs)
+    if session.library == "operator" and name is not None and _is_foreign(function, root):
+        return session.foreign(function, args, kwargs)
     before = session.ids
     result = function(*args, **kwargs)
     if session.ids != before or is_traced(result):
@@ -160,6 +218,13 @@ def _unasked(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     if result is not None and (root in _CHANCE or getattr(function, "__name__", "") in ("now", "utcnow", "today")):
         session.warn(f"what {getattr(function, '__qualname__', root)}() gave is a constant of the graph from now on")
     return result
+
+
+def _is_foreign(function: Any, root: str) -> bool:
+    """Whether a library's function is called again if that was asked for, though nothing recorded goes in."""
+    if isinstance(function, type) or root == "builtins" or root in _LANGUAGE:
+        return False
+    return root not in operations.ARRAYS and not _calculates(function)
 
 
 def _is_made_anew(root: str, function: Any, result: Any) -> bool:
@@ -242,6 +307,10 @@ def _calculates(function: Any) -> bool:
     root = module.partition(".")[0]
     if module in ("posixpath", "ntpath") and function.__name__ in operations.PATHS:
         return True
+    if isinstance(function, type) and issubclass(function, PurePath):  # a path is made, nothing is read
+        return True
+    if module == "builtins" and isinstance(getattr(function, "__self__", None), type):  # dict.fromkeys
+        return True
     return root in operations.ARRAYS or module in operations.CALCULATING or root in operations.CALCULATING
 
 
@@ -257,6 +326,12 @@ def _module_of(function: Any) -> str:
 def _is_module_of_torch(function: Any) -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(function, torch.nn.Module)
+
+
+def _owner(function: Any) -> Any:
+    """The model whose `predict` is called; of anything else, itself."""
+    owner = getattr(function, "__self__", None)
+    return owner if isinstance(function, MethodType) and tensorflow.is_layer(owner) else function
 
 
 def _is_graph(function: Any) -> bool:

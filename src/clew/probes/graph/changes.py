@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from pathlib import PurePath
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from clew.errors import GraphError
 from clew.values import SCALARS, capture
 
+from . import tensorflow
 from .nodes import Step, Where
-from .parts import Handed, alike, copied, found_in, shallow, traced_in, untouched
+from .parts import CHANGING, Handed, alike, copied, found_in, is_filled, shallow, traced_in, untouched
 from .purity import known_type, method_reads, only_reads
 from .traced import Traced, is_traced, raw
 
 if TYPE_CHECKING:
     from .session import Session
 
-UNCHANGING = (*SCALARS, frozenset, type, range)
+UNCHANGING = (*SCALARS, frozenset, type, range, re.Pattern, PurePath)
 
 
 def can_change(value: Any) -> bool:
     if type(value) is tuple:
         return any(can_change(item) for item in value)
-    return not isinstance(value, UNCHANGING)
+    return not isinstance(value, UNCHANGING) and not tensorflow.is_constant(value)
 
 
 class Before:
@@ -32,11 +37,21 @@ class Before:
         looked = step.kind == "operator" or (step.kind == "function" and not step.target.startswith("builtins:"))
         self._digests = [capture(held).digest for _, held in self.values] if looked else []
         self.pairs = [(own, given, shallow(given)) for own, given in pairs]
+        functions = [one for one in (*args, *kwargs.values()) if type(one) is FunctionType]
+        cells = [cell for one in functions for cell in one.__closure__ or () if is_filled(cell)]
+        self._cells = [(cell, cell.cell_contents) for cell in cells]
+        self._closed = [(held, shallow(held)) for _, held in self._cells if type(held) in CHANGING]
 
     def changed(self) -> list[int]:
         """The recorded values that are not as they were."""
         found = zip(self.values, self._digests, strict=False)
         return [id for (id, held), digest in found if capture(held).digest != digest]
+
+    def closures_changed(self) -> bool:
+        """Whether a function it was given has changed what it sees of the pipeline."""
+        if any(cell.cell_contents is not held for cell, held in self._cells):
+            return True
+        return not all(untouched(held, was) for held, was in self._closed)
 
     def touched(self, is_safe: bool) -> list[tuple[Any, Any]]:
         """The pipeline's own containers whose stand-ins are not as they were, or may not be another time."""
@@ -91,6 +106,16 @@ def kept(step: Step, plain: list[Any], result: Any, pairs: Handed) -> list[tuple
     return [(own, one) for own, one in pairs if id(one) in found]
 
 
+def _references() -> int:
+    """How many references to a container are counted where `Changes.check` alone knows it."""
+    shared: list[tuple[list[Any], str]] = [([], "")]
+    own, _ = shared[0]
+    return sys.getrefcount(own)
+
+
+_ALONE = _references()
+
+
 class Changes:
     """What becomes of the pipeline's own containers once steps have had them."""
 
@@ -103,11 +128,14 @@ class Changes:
         self._shared.append((own, copied(own), given, copied(given), where))
 
     def check(self) -> None:
-        for own, was, given, then, where in self._shared:
-            if alike(own, was) and alike(given, then):
-                continue
-            what = f"{where}: a {type(own).__name__} of the pipeline was kept by this step, and changed afterwards."
-            raise GraphError("graph-shared", what, "Give the step a copy of it, or change it before.")
+        for number in reversed(range(len(self._shared))):
+            own, was, given, then, where = self._shared[number]
+            if not (alike(own, was) and alike(given, then)):
+                what = f"{where}: a {type(own).__name__} of the pipeline was kept by this step, and changed afterwards."
+                raise GraphError("graph-shared", what, "Give the step a copy of it, or change it before.")
+            # Once the pipeline has let go of it, it is the step's alone, and may be changed.
+            if sys.getrefcount(own) <= _ALONE + self._session.holds_constant(own):
+                del self._shared[number]
 
     def refill(self, own: Any, made: Traced) -> None:
         """The pipeline goes on with what a step has made of its container."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import keyword
 import linecache
+import re
 from collections.abc import Callable
 from typing import Any
 
 from clew.errors import GuardError
 
 from . import operations
-from .nodes import SEEN, Block, Build, Const, Guard, Input, Ref, Step, Template, same
-from .parts import copied
+from .nodes import SEEN, Block, Build, Const, Guard, Input, Ref, Step, Template, Where, same
+from .parts import COLLECTIONS, copied
+from .words import Said
 
-_OPERATORS = {
+SYMBOLS = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
     "lshift": "<<", "rshift": ">>", "and": "&", "or": "|", "xor": "^", "eq": "==", "ne": "!=", "lt": "<", "le": "<=",
     "gt": ">", "ge": ">=", "is": "is", "is not": "is not",
@@ -58,7 +60,8 @@ class _Writer:
         """A name for an object that the code uses."""
         known = self._known.get(id(thing))
         if known is None:
-            known = self._known[id(thing)] = f"{hint}{len(self.names)}"
+            is_free = self._inputs and len(hint) > 1 and hint not in self.names and hint not in self._inputs.values()
+            known = self._known[id(thing)] = hint if is_free else f"{hint}{len(self.names)}"
             self.names[known] = thing
         return known
 
@@ -80,18 +83,25 @@ class _Writer:
         args = [self.value(arg, step) for arg in step.args]
         if step.fails or step.tried:
             named = (self.keyword(name, value, step) for name, value in step.kwargs.items())
-            return f"{self.named(_function(step), 'f')}({', '.join([*args, *named])})"
+            return f"{self.function(step)}({', '.join([*args, *named])})"
         if step.kind == "item":
             return f"{args[0]}[{args[1]}]"
         if step.kind == "attribute" and _is_name(step.target):
             return f"{args[0]}.{step.target}"
-        if step.kind == "python" and step.target in _OPERATORS and len(args) == 2:
-            return f"{args[0]} {_OPERATORS[step.target]} {args[1]}"
+        if step.kind == "python" and step.target in SYMBOLS and len(args) == 2 and not _is_odd(step):
+            return f"{args[0]} {SYMBOLS[step.target]} {args[1]}"
         given = ", ".join([*args, *(self.keyword(name, value, step) for name, value in step.kwargs.items())])
         if step.kind == "method" and _is_name(step.target):
             rest = ", ".join([*args[1:], *(self.keyword(name, value, step) for name, value in step.kwargs.items())])
             return f"{args[0]}.{step.target}({rest})"
-        return f"{self.named(_function(step), 'f')}({given})"
+        return f"{self.function(step)}({given})"
+
+    def function(self, step: Step) -> str:
+        """The name of what a step calls: for people its own, with a number if there are others of that name."""
+        if not self._inputs:
+            return self.named(_function(step), "f")
+        said = step.target.name if step.kind == "operator" else str(step.target).rpartition(":")[2]
+        return self.named(_function(step), re.sub(r"\W+", "_", said.removesuffix(".__call__")))
 
     def keyword(self, name: str, value: Template, step: Step) -> str:
         text = self.value(value, step)
@@ -185,22 +195,27 @@ def _tried(function: Callable[..., Any], step: Step) -> Callable[..., Any]:
         except Exception as error:
             line = linecache.getline(step.where.file, step.where.line).strip()
             raised = operations.PYTHON["raised"](error)
-            raise GuardError.of("value", step.where, line, ["nothing raised"], raised) from error
+            raise otherwise("value", step.where, line, ["nothing raised"], raised) from error
 
     return succeeding
 
 
 def _failing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What a step raises that raised when it was recorded."""
+    """What a step raises that raised when it was recorded; or what it gives after all."""
 
-    def raised(*args: Any, **kwargs: Any) -> Exception | None:
+    def raised(*args: Any, **kwargs: Any) -> Exception | operations.Given:
         try:
-            function(*args, **kwargs)
+            return operations.Given(function(*args, **kwargs))
         except Exception as error:
             return error
-        return None
 
     return raised
+
+
+def _is_odd(step: Step) -> bool:
+    """`x is 5` is a warning of Python's when it is written."""
+    asks = step.target in ("is", "is not")
+    return asks and any(isinstance(arg, Const) and type(arg.value) not in (bool, type(None)) for arg in step.args)
 
 
 def _is_owner(const: Const, step: Step | None) -> bool:
@@ -218,7 +233,7 @@ def _is_literal(value: Any) -> bool:
 
 
 def _holds_changing(value: Any) -> bool:
-    if type(value) in (list, dict, set, bytearray):
+    if type(value) in (list, dict, set, bytearray) or type(value) in COLLECTIONS:
         return True
     return type(value) is tuple and any(map(_holds_changing, value))
 
@@ -236,9 +251,16 @@ def _is_name(text: str) -> bool:
 
 
 def _broken(guard: Guard, value: Any) -> None:
-    raise GuardError.of(guard.kind, guard.where, guard.condition, [guard.expected], SEEN[guard.kind](value))
+    raise otherwise(guard.kind, guard.where, guard.condition, [guard.expected], SEEN[guard.kind](value))
 
 
 def _nowhere(decision: list[Any], value: Any) -> None:
     guard, expected = decision
-    raise GuardError.of(guard.kind, guard.where, guard.condition, expected, SEEN[guard.kind](value))
+    raise otherwise(guard.kind, guard.where, guard.condition, expected, SEEN[guard.kind](value))
+
+
+def otherwise(kind: str, where: Where, condition: str, expected: list[Any], seen: Any) -> GuardError:
+    """A decision that goes another way, with both values: in words, and as they are."""
+    error = GuardError.of(kind, where, condition, [Said(one) for one in expected], Said(seen))
+    error.expected, error.seen = expected, seen
+    return error

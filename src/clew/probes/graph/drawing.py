@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .boxes import Box, boxes
 from .nodes import Block, Guard, Step, Template, refs_in
-from .picture import Box, boxes
 
 if TYPE_CHECKING:
     from .graph import Graph

@@ -19,7 +19,7 @@ from .measuring import Profile, profiled, stored
 from .merging import merged
 from .nodes import Block, Guard, Input, Step
 from .operators import Operator
-from .picture import dot, mermaid, svg, text
+from .picture import Picture, dot, mermaid, shown, svg
 from .pruning import pruned
 from .running import run_parallel
 from .session import Session
@@ -78,8 +78,8 @@ class Graph:
         parallel   run independent steps, `clew.map` and `clew.submit` in so many threads (default: `graph.parallel`)
         record     store what every step is given and gives, in the current run
         """
-        given = self._given(feed or {})
-        workers = self.parallel if parallel is None else parallel
+        given = self._given({} if feed is None else feed)
+        workers = _threads(self.parallel if parallel is None else parallel)
         if record:
             with pooled(workers):
                 return stored(self, given)
@@ -91,20 +91,29 @@ class Graph:
     def __call__(self, *args: Any, **named: Any) -> Any:
         if not args and self.parallel < 2 and len(named) == len(self._inputs):  # as it is nearly always called
             try:
-                return self._function(*[named[given.name] for given in self._inputs])
+                given = [named[one.name] for one in self._inputs]
             except KeyError:
-                pass
+                given = None
+            if given is not None:
+                return self._function(*given)
         names = self.input_names
         if len(args) > len(names):
             raise GraphError("graph-inputs", f"the graph takes {len(names)} inputs, not {len(args)}.", _inputs(names))
+        twice = [name for name in names[: len(args)] if name in named]
+        if twice:
+            raise GraphError("graph-inputs", f"the input `{twice[0]}` is given twice.", _inputs(names))
         return self.run({**dict(zip(names, args, strict=False)), **named})
 
-    def _given(self, feed: Mapping[str, Any]) -> list[Any]:
+    def _given(self, feed: Any) -> list[Any]:
         names = self.input_names
+        if not isinstance(feed, Mapping):
+            what = f"inputs are given by name, in a dictionary, not in a {type(feed).__name__}."
+            raise GraphError("graph-inputs", what, _inputs(names))
         unknown = [name for name in feed if name not in names]
         if unknown:
             what = f"the graph has no input `{unknown[0]}`;"
-            raise GraphError("graph-inputs", what, f"{nearest(unknown[0], names)} {_inputs(names)}")
+            hint = f"{nearest(str(unknown[0]), names)} {_inputs(names)}"
+            raise GraphError("graph-inputs", what, f"{hint} What an example leaves to its default is a constant.")
         missing = [given.name for given in self._inputs if given.name not in feed and not given.has_default]
         if missing:
             raise GraphError("graph-inputs", f"the input `{missing[0]}` is missing.", _inputs(names))
@@ -136,9 +145,9 @@ class Graph:
 
     # ---- looking
 
-    def show(self) -> str:
-        """The steps as lines, for a terminal; a notebook draws the graph itself."""
-        return text(self)
+    def show(self) -> Picture:
+        """The steps as lines, for a terminal; in a notebook the drawing."""
+        return shown(self)
 
     def to_mermaid(self) -> str:
         return mermaid(self)
@@ -169,6 +178,13 @@ class Graph:
     def __repr__(self) -> str:
         steps, guards = len(self.steps), len(self.guards)
         return f"<clew graph {self.name}({', '.join(self.input_names)}): {steps} steps, {guards} guards>"
+
+
+def _threads(parallel: Any) -> int:
+    if isinstance(parallel, bool) or not isinstance(parallel, int) or parallel < 1:
+        what = f"parallel={parallel!r} is not a number of threads."
+        raise GraphError("bad-option", what, "Give a whole number from 1 on.")
+    return parallel
 
 
 def _inputs(names: list[str]) -> str:
@@ -214,11 +230,15 @@ def _recorded(
     bound = signature.bind(*args, **kwargs)
     given = dict(bound.arguments)
     bound.apply_defaults()
-    spread: list[inspect.Parameter] = []
+    spread = ""
     for name, parameter in signature.parameters.items():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            if name in given:  # `*rest` is one input, a tuple, and `**more` one, a dictionary
-                spread.append(parameter)
+        if parameter.kind is parameter.VAR_KEYWORD:  # of `**more`, each is an input
+            more = bound.arguments.get(name, {})
+            bound.arguments[name] = {key: session.input(key, value) for key, value in more.items()}
+            continue
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            if name in given:  # `*rest` is one input, a tuple
+                spread = name
                 bound.arguments[name] = session.input(name, bound.arguments[name])
             continue
         has_default = parameter.default is not parameter.empty
@@ -226,10 +246,8 @@ def _recorded(
             default = parameter.default if has_default else None
             bound.arguments[name] = session.input(name, bound.arguments[name], default, has_default)
     with session.open():
-        for parameter in spread:
-            value = bound.arguments[parameter.name]
-            is_dict = parameter.kind is parameter.VAR_KEYWORD
-            bound.arguments[parameter.name] = session.mapping(value) if is_dict else tuple(session.unpacked(value))
+        if spread:
+            bound.arguments[spread] = tuple(session.unpacked(bound.arguments[spread]))
         result = calls.through(pipeline, session, HOOKS)(*bound.args, **bound.kwargs)
         output = session.template(result)
     return session.inputs, Block(list(session.events), output)

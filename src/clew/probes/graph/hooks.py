@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -99,7 +100,7 @@ class Hooks:
         session = current()
         if session is None or not (is_traced(owner) or holds_traced(key)):
             return owner[key]
-        if type(owner) in PLAIN and not _is_settled(owner, key):
+        if (type(owner) in PLAIN or type(owner) in COLLECTIONS) and not _is_settled(owner):
             return owner[session.plain(key) if is_traced(key) else _plain_slice(session, key)]
         return session.step("item", "", (owner, key))
 
@@ -201,9 +202,11 @@ def _items(owner: Any) -> Any:
     return owner.values() if isinstance(owner, dict) else owner
 
 
-def _is_settled(owner: Any, key: Any) -> bool:
+def _is_settled(owner: Any) -> bool:
     """Whether what is found in a container may go on as a value: not if the container's own parts can be changed."""
-    return not isinstance(owner, (list, tuple, dict)) or not any(changeable(item) for item in _items(owner))
+    if isinstance(owner, defaultdict):  # what is not found is made, and is the container's own
+        return False
+    return not isinstance(owner, (list, tuple, dict, deque)) or not any(changeable(item) for item in _items(owner))
 
 
 def _plain_slice(session: Session, key: Any) -> Any:

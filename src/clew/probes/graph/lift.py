@@ -133,6 +133,12 @@ _COMPARISONS: dict[type[ast.cmpop], str] = {
 }  # fmt: skip
 
 
+def _suppresses(manager: ast.expr) -> bool:
+    """`with suppress(...)` goes on after what was raised, as `try` does."""
+    called = manager.func if isinstance(manager, ast.Call) else manager
+    return (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")) == "suppress"
+
+
 class _Seen(ast.NodeTransformer):
     """Each call, f-string, `is`, `in`, `not` and `%` goes through a hook; everything else is as it was."""
 
@@ -278,10 +284,11 @@ class _Seen(ast.NodeTransformer):
 
     def visit_With(self, node: ast.With) -> ast.stmt:
         """A context manager may swallow what is raised."""
+        swallows = any(_suppresses(item.context_expr) for item in node.items)
         self.generic_visit(node)
         for item in node.items:
             item.context_expr = self._hook("context", [item.context_expr], item.context_expr)
-        node.body = [self._tried(node.body, False)]
+        node.body = [self._tried(node.body, swallows)]
         return node
 
     def _tried(self, body: list[ast.stmt], catching: bool) -> ast.stmt:

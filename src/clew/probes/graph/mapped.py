@@ -86,10 +86,20 @@ def submit(op: Any, *args: Any, **kwargs: Any) -> Pending:
         what = f"clew.submit takes an operator, not a {type(op).__name__}."
         raise TargetError("not-an-operator", what, "clew.submit(op, x).get()")
     pool = _pool.get()
-    if current() is not None or pool is None:
+    if current() is not None:
+        from .hooks import HOOKS
+
+        return Pending(HOOKS.call(op, *args, **kwargs))  # a function of the pipeline's own is seen through
+    if pool is None:
         return Pending(op(*args, **kwargs))
     context = copy_context()
-    return Pending(future=pool.submit(context.run, op, *args, **kwargs))
+    return Pending(future=pool.submit(context.run, _in_pool, op, args, kwargs))
+
+
+def _in_pool(op: Any, args: Any, kwargs: Any) -> Any:
+    """In a thread of the pool, which must not wait for another of them: all might."""
+    _pool.set(None)
+    return op(*args, **kwargs)
 
 
 for _function in (map, starmap, submit):  # called in a recorded pipeline, they see to it themselves

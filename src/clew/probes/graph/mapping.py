@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 MOST_ITEMS = 20_000  # of a piece
 MOST_BYTES = 8 << 20
+PARTS = 16  # of a piece that brings workers down: each step on the way to the one item costs workers
 GROWTH = 8  # a piece has at most so many times the items of the one before
 
 
@@ -243,11 +244,12 @@ class Mapped:
         if outcome.done is not None:
             piece.take(begin, end, outcome.done)
             pace.done(end - begin, outcome.done)
-        elif outcome.key != self._alone:  # any of those on that worker may be to blame: each will be run alone
+        elif outcome.key != self._alone and (not engine.blames or end - begin == 1):  # perhaps another's fault
             self._suspects.append(outcome.key)
-        elif end - begin > 1:  # in halves, until the one item is found and the others are done
-            middle = (begin + end) // 2
-            self._suspects.extendleft([(number, middle, end), (number, begin, middle)])
+        elif end - begin > 1:  # in parts, until the one item is found and the others are done
+            part = -(-(end - begin) // PARTS)
+            places = range(begin, end, part)
+            self._suspects.extendleft([(number, at, min(at + part, end)) for at in reversed(places)])
         else:
             piece.deaths[begin] = piece.deaths.get(begin, 0) + 1
             if piece.deaths[begin] < engine.deaths:
@@ -381,7 +383,7 @@ class _Closing:
 
     def __init__(self, engine: Engine, stack: ExitStack) -> None:
         self.workers, self.room = engine.workers, engine.room
-        self.piece_seconds, self.deaths = engine.piece_seconds, engine.deaths
+        self.piece_seconds, self.deaths, self.blames = engine.piece_seconds, engine.deaths, engine.blames
         self.submit, self.collect = engine.submit, engine.collect
         self._engine, self._stack = engine, stack
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,9 +15,9 @@ from clew.recorder.endings import describe
 from clew.recorder.live import LiveCall, as_it_is, place_of
 from clew.recorder.plan import Plan, Watched
 
+from .boxes import label
 from .drawing import drawing
 from .nodes import Step
-from .picture import label
 from .running import walk
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ def stored(graph: Graph, given: list[Any]) -> Any:
 
 
 def _around(module: str, step: Step, do: Callable[[], Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
-    named = {f"arg{number}": value for number, value in enumerate(args)} | kwargs
+    names = _parameters(step)
+    named = {names.get(number, f"arg{number}"): value for number, value in enumerate(args)} | kwargs
     call = _begun(label(step), f"{module}.v{step.id}", step.where.file, step.where.line, named)
     try:
         result = do()
@@ -107,6 +109,28 @@ def _around(module: str, step: Step, do: Callable[[], Any], args: list[Any], kwa
         raise
     _ended(call, result)
     return result
+
+
+_names: dict[int, tuple[Any, dict[int, str]]] = {}  # of the parameters of an operator, which is held
+
+
+def _parameters(step: Step) -> dict[int, str]:
+    """The names of the arguments that an operator is given by their place."""
+    if step.kind != "operator":
+        return {}
+    known = _names.get(id(step.target))
+    if known is None:
+        known = _names[id(step.target)] = (step.target, _by_place(step.target.call))
+    return known[1]
+
+
+def _by_place(function: Callable[..., Any]) -> dict[int, str]:
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # of a library's own making
+        return {}
+    given = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return dict(enumerate(one.name for one in found if one.kind in given))
 
 
 def _begun(name: str, module: str, file: str, line: int, named: dict[str, Any]) -> LiveCall:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Sequence
 from dataclasses import replace
 from types import FunctionType, MethodType
@@ -14,10 +15,34 @@ from .nodes import Block, Build, Const, Event, Guard, Ref, Step, Template, mappe
 
 def merged(blocks: Sequence[Block]) -> Block:
     """One block that goes the way of each of these, by what its decisions see."""
-    result = blocks[0]
-    for block in blocks[1:]:
+    result, *others = _attempted(blocks)
+    for block in others:
         result = _merge(result, block, {})
     return result
+
+
+def _attempted(blocks: Sequence[Block]) -> Sequence[Block]:
+    """A step that raises for one example, and not for another, is a decision by what it raises."""
+    failing = {_site(step) for block in blocks for step in block.steps() if step.fails}
+
+    def told(event: Event) -> list[Event]:
+        is_one = isinstance(event, Step) and event.tried and _site(event) in failing
+        return _attempt(event) if is_one else [event]  # type: ignore[arg-type]
+
+    return [Block([one for event in block.events for one in told(event)], block.output) for block in blocks]
+
+
+def _site(step: Step) -> tuple[Any, ...]:
+    return step.where, step.kind, step.target if isinstance(step.target, str) else ""
+
+
+def _attempt(step: Step) -> list[Event]:
+    """What a step that did not raise looks like beside one that did."""
+    ended = replace(step, id=_fresh(), fails=True, tried=False, type="")
+    raised = Step(_fresh(), "python", "raised", (Ref(ended.id),), {}, step.where, type="str")
+    line = linecache.getline(step.where.file, step.where.line).strip()
+    guard = Guard("value", raised.id, "nothing raised", step.where, line)
+    return [ended, raised, guard, Step(step.id, "python", "given", (Ref(ended.id),), {}, step.where, type=step.type)]
 
 
 def _merge(known: Block, new: Block, ids: dict[int, int]) -> Block:

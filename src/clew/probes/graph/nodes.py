@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -58,7 +59,7 @@ class Step:
     effect: bool = False  # it changes something: kept even if nobody uses its result
     changes: tuple[int, ...] = ()  # ids of the values it was seen to change in place
     type: str = ""  # of what it gave
-    fails: bool = False  # it raised, and the pipeline went on: its value is what was raised, or None
+    fails: bool = False  # it raised, and the pipeline went on: its value is what was raised, or an operations.Given
     tried: bool = False  # it did not raise, inside a `try` that would have caught it
 
     @property
@@ -92,7 +93,7 @@ SEEN: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def same(a: Any, b: Any) -> bool:
+def same(a: Any, b: Any, depth: int = 8) -> bool:
     """Exactly the same: 1 is not True, NaN is NaN, arrays element by element."""
     if a is b:
         return True
@@ -101,15 +102,28 @@ def same(a: Any, b: Any) -> bool:
     if type(a) in (bool, int, str, bytes, type):
         return bool(a == b)
     if isinstance(a, FunctionType):  # made anew each time the pipeline runs
-        return a.__code__ is b.__code__ and a.__defaults__ == b.__defaults__ and _same_cells(a, b)
+        return a.__code__ is b.__code__ and a.__defaults__ == b.__defaults__ and _same_cells(a, b, depth)
     from clew.values import capture
 
-    return capture(a).digest == capture(b).digest
+    return capture(a).digest == capture(b).digest or _same_parts(a, b, depth)
 
 
-def _same_cells(a: FunctionType, b: FunctionType) -> bool:
+def _same_parts(a: Any, b: Any, depth: int) -> bool:
+    """Plain containers with functions in them, and functions with some of their arguments."""
+    if type(a) is partial:
+        return _same_parts([a.func, a.args, a.keywords], [b.func, b.args, b.keywords], depth)
+    if type(a) is dict:
+        return _same_parts([*a, *a.values()], [*b, *b.values()], depth)
+    if type(a) not in (list, tuple) or len(a) != len(b) or depth == 0:
+        return False
+    return all(same(x, y, depth - 1) for x, y in zip(a, b, strict=True))
+
+
+def _same_cells(a: FunctionType, b: FunctionType, depth: int) -> bool:
     cells, others = a.__closure__ or (), b.__closure__ or ()
-    return all(same(x.cell_contents, y.cell_contents) for x, y in zip(cells, others, strict=True))
+    if depth == 0:  # it sees itself
+        return True
+    return all(same(x.cell_contents, y.cell_contents, depth - 1) for x, y in zip(cells, others, strict=True))
 
 
 Event = Step | Guard

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import builtins
 import operator
+import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 from importlib import import_module
+from types import BuiltinMethodType, MethodType, ModuleType
 from typing import Any
 
 from clew.errors import GraphError
+
+from . import tensorflow
+
+
+class Given:
+    """What a step gave that may raise: it did not."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
 
 #: kind "python": what each name means
 PYTHON: dict[str, Callable[..., Any]] = {
@@ -34,8 +48,9 @@ PYTHON: dict[str, Callable[..., Any]] = {
     "getitem": operator.getitem,
     "made": lambda value: value,  # a container, from now on a value of its own
     "drawn": lambda iterator: next(((True, item) for item in iterator), (False, None)),
-    "raised": lambda error: "nothing raised" if error is None else type(error).__name__,
-    "raised as": lambda error: "nothing raised" if error is None else f"{type(error).__name__}{error.args!r}",
+    "raised": lambda ended: "nothing raised" if type(ended) is Given else type(ended).__name__,
+    "raised as": lambda ended: "nothing raised" if type(ended) is Given else f"{type(ended).__name__}{ended.args!r}",
+    "given": lambda ended: ended.value,
     "call": lambda function, *args, **kwargs: function(*args, **kwargs),
     "list": list,
     "text": lambda value, conversion, spec: format(CONVERSIONS[conversion](value), spec),
@@ -60,14 +75,16 @@ CALCULATING = frozenset(
     {
         "base64", "binascii", "bisect", "calendar", "cmath", "collections", "colorsys", "copy", "csv", "dataclasses",
         "datetime", "decimal", "difflib", "fractions", "functools", "hashlib", "heapq", "html", "itertools", "json",
-        "math", "numbers", "operator", "re", "shlex", "statistics", "string", "struct", "textwrap", "unicodedata",
-        "urllib.parse", "zlib",
+        "math", "numbers", "operator", "re", "shlex", "statistics", "string", "struct", "textwrap", "types",
+        "unicodedata", "urllib.parse", "zlib",
     }
 )  # fmt: skip
 _CHANCE = ("rand", "bernoulli", "multinomial", "normal", "poisson", "dropout", "seed", "manual_seed", "shuffle")
 PATHS = ("join", "basename", "dirname", "split", "splitext", "normpath", "isabs")  # of os.path: these only compute
-ARRAYS = ("numpy", "torch", "scipy", "pandas")  # libraries whose functions are steps by default
+ARRAYS = ("numpy", "torch", "scipy", "pandas", "tensorflow", "keras")  # libraries whose functions are steps by default
 
+
+_BOUND = (BuiltinMethodType, MethodType)  # methods of classes
 
 _inside: ContextVar[list[Any] | None] = ContextVar("clew_graph_contexts", default=None)
 
@@ -130,17 +147,32 @@ def name_of(function: Any) -> str | None:
     module, qualname = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if type(function).__name__ == "ufunc":
         module, qualname = "numpy", function.__name__
+    if isinstance(module, str) and module.startswith(tensorflow.ROOTS):
+        public = tensorflow.public_name(function)
+        if public is not None:
+            return public
     if module is None and hasattr(function, "__self__") and isinstance(function.__self__, type):
         module, qualname = function.__self__.__module__, f"{function.__self__.__qualname__}.{function.__name__}"
     for place in (module, _public(module)):
         if place is None or qualname is None or "<" in qualname:
             continue
         try:
-            if _found(f"{place}:{qualname}") is function:
+            found = _found(f"{place}:{qualname}")
+            if found is function or (type(found) in _BOUND and found == function):  # those are made when asked for
                 return f"{place}:{qualname}"
         except Exception:
             continue
-    return _searched(function, module)
+    return _bound(function) or _searched(function)
+
+
+def _bound(function: Any) -> str | None:
+    """A method of an object that its module keeps, under the module's name for it: `random.random`."""
+    owner = getattr(function, "__self__", None)
+    if type(function) not in _BOUND or owner is None or isinstance(owner, (type, ModuleType)):
+        return None
+    module = sys.modules.get(type(owner).__module__)
+    found = vars(module).get(function.__name__) if module is not None else None
+    return f"{type(owner).__module__}:{function.__name__}" if type(found) in _BOUND and found == function else None
 
 
 def _found(name: str) -> Any:
@@ -155,21 +187,16 @@ def _public(module: str | None) -> str | None:
     return None if module is None else module.partition(".")[0]
 
 
-def _searched(function: Any, module: str | None) -> str | None:
-    """torch's functions are built in and do not say where they are."""
+def _searched(function: Any) -> str | None:
+    """torch's functions are built in and do not say where they are. A library that is not loaded has not given it."""
     name = getattr(function, "__name__", None)
     if not isinstance(name, str):
         return None
-    for place in ("torch", "torch.nn.functional", "torch.Tensor", "numpy", "numpy.random", "math", "builtins"):
-        try:
-            if place == "torch.Tensor":
-                if getattr(import_module("torch").Tensor, name, None) is function:
-                    return f"torch:Tensor.{name}"
-            elif getattr(import_module(place), name, None) is function:
-                return f"{place}:{name}"
-        except ImportError:
-            continue
-    return None
+    for place in ("torch", "torch.nn.functional", "numpy", "numpy.random", "math", "builtins"):
+        if getattr(sys.modules.get(place), name, None) is function:
+            return f"{place}:{name}"
+    tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+    return f"torch:Tensor.{name}" if getattr(tensor, name, None) is function else None
 
 
 def cannot_be_found(function: Any) -> GraphError:

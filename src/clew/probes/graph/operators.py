@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
+import sys
 import weakref
 from collections.abc import Callable
 from types import FunctionType, MethodType
@@ -60,6 +62,16 @@ class Operator:
             raise AttributeError(name)
         return getattr(self.target, name)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickled like the function it is made of: by its name, where that leads to the operator."""
+        place: Any = sys.modules.get(getattr(self.target, "__module__", None) or "")
+        name = getattr(self.target, "__qualname__", "")
+        try:
+            found = functools.reduce(getattr, name.split("."), place)
+        except AttributeError:
+            found = None
+        return name if found is self else super().__reduce_ex__(protocol)
+
     def __repr__(self) -> str:
         return f"<clew.op {self.name}>"
 
@@ -83,7 +95,7 @@ def is_operator(thing: Any) -> bool:
 
 def op(target: Any = None, *, name: str | None = None, side_effects: bool = False) -> Any:
     """Make an operator: of a function, of a class (its objects, and each of their public methods), of a bound method,
-    of a torch module, of an estimator.
+    of a torch module, of a Keras or TensorFlow model, of a SavedModel folder, of an estimator.
 
     side_effects   it does something besides giving a result, and is kept in a graph that does not use the result
     """
@@ -92,13 +104,25 @@ def op(target: Any = None, *, name: str | None = None, side_effects: bool = Fals
     if isinstance(target, type):
         return target if "__clew_op__" in vars(target) else _operator_class(target, side_effects)
     if is_operator(target):
-        return target
+        return _with_options(target, name, side_effects)
+    if isinstance(target, (str, os.PathLike)):
+        from .savedmodels import SavedModel
+
+        return Operator(SavedModel(os.path.abspath(target)), name=name or "SavedModel", side_effects=side_effects)
     if not callable(target) and not _has_methods(target):
         what = f"clew.op was put on a {type(target).__name__}, which cannot be called."
         raise TargetError("not-an-operator", what, "Put it on a function, a class or a model.")
     if callable(target):
         return Operator(target, name=name, side_effects=side_effects)
     return OperatorObject(target, side_effects)
+
+
+def _with_options(operator: Any, name: str | None, side_effects: bool) -> Any:
+    """An operator again: itself, or one more with the name and the mark it is given now."""
+    if not isinstance(operator, Operator) or (name is None and not side_effects):
+        return operator
+    marked = side_effects or operator.side_effects
+    return Operator(operator.target, name=name or operator.name, side_effects=marked)
 
 
 def _has_methods(target: Any) -> bool:

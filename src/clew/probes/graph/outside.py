@@ -19,27 +19,48 @@ _LARGE = 10_000
 _here = threading.local()
 
 
+def begin() -> None:
+    """A recording begins, perhaps inside another."""
+    _here.__dict__.setdefault("seen", []).append({})
+
+
 def note(function: FunctionType, owner: Any = None) -> None:
     """A function of the pipeline: what it can reach besides its arguments, as it is now."""
-    seen: dict[tuple[int, str], tuple[Any, Any, Any]] = _here.__dict__.setdefault("seen", {})
+    stack = _here.__dict__.get("seen")
+    if not stack:
+        return
+    seen = stack[-1]
     for holder, name, value in _reached(function, owner):
-        if type(value) in _SCALARS or (type(value) in CHANGING and size(value, _LARGE) <= _LARGE) or _is_object(value):
+        if type(value) in _SCALARS or (type(value) in CHANGING and size(value, _LARGE) <= _LARGE) or is_object(value):
             seen.setdefault((id(holder), name), (holder, value, _as_it_is(value)))
 
 
 def settle() -> list[str]:
     """What has changed since, by name; recorded values that were left in it are made plain."""
-    seen = _here.__dict__.pop("seen", {})
+    seen = _here.__dict__["seen"].pop()
     changed = []
     for (_, name), (holder, value, was) in seen.items():
-        now = holder.get(name, value) if isinstance(holder, dict) else value
+        now = _now(holder, name, value)
         if now is not value or not alike(_as_it_is(value), was):
-            changed.append(name)
-        if type(now) is Traced and isinstance(holder, dict):
-            holder[name] = raw(now)
+            changed.append(f"{holder.__name__}.{name}" if isinstance(holder, type) else name)
+        if type(now) is Traced:
+            _put_back(holder, name, raw(now))
         elif hides(now, 3):
             _cleaned(now, 3)
     return changed
+
+
+def _now(holder: Any, name: str, value: Any) -> Any:
+    if isinstance(holder, type):
+        return vars(holder).get(name, value)
+    return holder.get(name, value) if isinstance(holder, dict) else value
+
+
+def _put_back(holder: Any, name: str, value: Any) -> None:
+    if isinstance(holder, type):
+        type.__setattr__(holder, name, value)
+    elif isinstance(holder, dict):
+        holder[name] = value
 
 
 def _reached(function: FunctionType, owner: Any) -> Iterator[tuple[Any, str, Any]]:
@@ -47,6 +68,7 @@ def _reached(function: FunctionType, owner: Any) -> Iterator[tuple[Any, str, Any
     for name in function.__code__.co_names:
         if name in scope:
             yield scope, name, scope[name]
+            yield from _attributes(scope[name], function.__code__.co_names)
     for cell, name in zip(function.__closure__ or (), function.__code__.co_freevars, strict=True):
         try:
             yield cell, name, cell.cell_contents
@@ -58,7 +80,15 @@ def _reached(function: FunctionType, owner: Any) -> Iterator[tuple[Any, str, Any
         yield owner, "self", owner
 
 
-def _is_object(value: Any) -> bool:
+def _attributes(value: Any, names: tuple[str, ...]) -> Iterator[tuple[Any, str, Any]]:
+    """Those of a module or a class of the user's own that a function may name."""
+    if isinstance(value, ModuleType) and not is_library(str(getattr(value, "__file__", None) or os.__file__)):
+        yield from ((vars(value), name, vars(value)[name]) for name in names if name in vars(value))
+    elif isinstance(value, type) and not is_library(_file_of(value)):
+        yield from ((value, name, vars(value)[name]) for name in names if name in vars(value))
+
+
+def is_object(value: Any) -> bool:
     """An object of a class of the user's own."""
     kind = type(value)
     if kind is Traced or isinstance(value, (type, ModuleType, FunctionType)) or is_library(_file_of(kind)):
@@ -68,10 +98,10 @@ def _is_object(value: Any) -> bool:
     return hasattr(value, "__dict__")
 
 
-def _as_it_is(value: Any) -> Any:
-    if type(value) in CHANGING or type(value) in _SCALARS:
+def _as_it_is(value: Any, depth: int = 3) -> Any:
+    if depth == 0 or not is_object(value):
         return copied(value)
-    return {name: copied(one) for name, one in object.__getattribute__(value, "__dict__").items()}
+    return {name: _as_it_is(one, depth - 1) for name, one in object.__getattribute__(value, "__dict__").items()}
 
 
 def _file_of(kind: type) -> str:
@@ -93,7 +123,7 @@ def _cleaned(value: Any, depth: int) -> None:
         items = [raw(item) for item in value]
         value.clear()
         value.extend(items) if hasattr(value, "extend") else value.update(items)
-    elif _is_object(value):
+    elif is_object(value):
         _cleaned(object.__getattribute__(value, "__dict__"), depth)
         return
     else:

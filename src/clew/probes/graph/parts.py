@@ -71,7 +71,7 @@ def _hidden_parts(value: Any, kind: type) -> Iterator[Any]:
     if kind in PLAIN or kind in COLLECTIONS:
         yield from within(value)
     elif kind is FunctionType:
-        yield from (cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell))
+        yield from (cell.cell_contents for cell in value.__closure__ or () if is_filled(cell))
         yield from value.__defaults__ or ()
         yield from (value.__kwdefaults__ or {}).values()
     elif kind is MethodType:
@@ -87,7 +87,7 @@ def _hidden_parts(value: Any, kind: type) -> Iterator[Any]:
             return
 
 
-def _is_filled(cell: Any) -> bool:
+def is_filled(cell: Any) -> bool:
     try:
         _ = cell.cell_contents
     except ValueError:
@@ -141,6 +141,8 @@ def copied(value: Any) -> Any:
         return kind(copied(item) for item in value)
     if kind is dict:
         return {key: copied(item) for key, item in value.items()}
+    if kind in COLLECTIONS:
+        return _taken_out(value, kind, [])
     return bytearray(value) if kind is bytearray else value
 
 
@@ -154,6 +156,8 @@ def alike(a: Any, b: Any) -> bool:
         return len(a) == len(b) and all(map(alike, a, b))
     if type(a) is dict:
         return len(a) == len(b) and all(map(alike, a, b)) and all(map(alike, a.values(), b.values()))
+    if type(a) in COLLECTIONS:
+        return alike(list(within(a)), list(within(b)))
     if type(a) in (set, frozenset):
         return bool(a == b)
     return type(a) in (str, int, float, bytes) and repr(a) == repr(b)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .nodes import Block, Guard, Step, refs_in
+from .state import State, state_of
 
 _SCALARS = ("int", "float", "bool", "str", "bytes", "complex", "NoneType")
 
@@ -38,13 +39,15 @@ class Kin:
         self._parent[self.of(a)] = self.of(b)
 
 
-def _pruned(block: Block, kin: Kin) -> tuple[Block, set[int]]:
+def _pruned(block: Block, kin: Kin) -> tuple[Block, set[int], list[State]]:
     needed = {ref.id for ref in refs_in(block.output)}
+    asked: list[State] = []  # what later steps go by in the objects they belong to
     branches = []
     for expected, branch in block.branches:
-        kept, wanted = _pruned(branch, kin)
+        kept, wanted, states = _pruned(branch, kin)
         branches.append((expected, kept))
         needed |= wanted
+        asked += states
     if block.decision is not None:
         needed.add(block.decision.ref)
     concerned = {kin.of(id) for id in needed} | kin.given()
@@ -53,14 +56,15 @@ def _pruned(block: Block, kin: Kin) -> tuple[Block, set[int]]:
         if isinstance(event, Guard):
             needed.add(event.ref)
             concerned.add(kin.of(event.ref))
-        elif not _is_needed(event, needed, concerned, kin):
+        elif not (_is_needed(event, needed, concerned, kin) or _is_remembered(event, asked)):
             continue
         else:
+            asked += [state for state in (state_of(event),) if state is not None]
             needed |= event.refs
             concerned |= {kin.of(id) for id in event.refs}
         events.append(event)
     events.reverse()
-    return Block(events, block.output, block.decision, branches), needed
+    return Block(events, block.output, block.decision, branches), needed, asked
 
 
 def _is_needed(step: Step, needed: set[int], concerned: set[int], kin: Kin) -> bool:
@@ -70,3 +74,11 @@ def _is_needed(step: Step, needed: set[int], concerned: set[int], kin: Kin) -> b
         return False
     # A change of something that nobody looks at any more makes no difference; an effect of another kind does.
     return not step.changes or any(kin.of(id) in concerned for id in step.changes)
+
+
+def _is_remembered(step: Step, asked: list[State]) -> bool:
+    """Whether it changes the object it belongs to, and a later step goes by that."""
+    if not asked:
+        return False
+    state = state_of(step)
+    return state is not None and any(state.matters_to(other) for other in asked)

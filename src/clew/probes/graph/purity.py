@@ -11,8 +11,9 @@ from typing import Any
 
 from clew.probes.lines import source
 
+from . import tensorflow
 from .nodes import Step
-from .operations import PURE
+from .operations import ARRAYS, PURE
 
 _CHANGERS = frozenset(
     {
@@ -23,7 +24,20 @@ _CHANGERS = frozenset(
 )  # fmt: skip
 _FRESH = (ast.Constant, ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.JoinedStr, ast.BinOp)
 _READING = PURE | {"enumerate", "filter", "map", "reversed", "zip", "isinstance", "type", "print", "hasattr", "getattr"}
-_TYPES = ("list", "dict", "set", "tuple", "ndarray", "Tensor", "DataFrame", "Series", "Index", "date", "datetime")
+_TYPES = (
+    "list",
+    "dict",
+    "set",
+    "tuple",
+    "ndarray",
+    "Tensor",
+    "EagerTensor",
+    "DataFrame",
+    "Series",
+    "Index",
+    "date",
+    "datetime",
+)
 _known: dict[int, tuple[CodeType, bool]] = {}
 
 
@@ -31,13 +45,13 @@ def only_reads(step: Step) -> bool:
     """Whether a step leaves the values it is given as they are, whatever they are."""
     if step.kind == "function":
         root = step.target.partition(":")[0].partition(".")[0]
-        return root in sys.stdlib_module_names or root in ("numpy", "torch", "scipy", "pandas")
+        return root in sys.stdlib_module_names or root in ARRAYS
     target = getattr(step.target, "inner", step.target)  # clew.map: of the operator it calls
     target = getattr(target, "target", target)
     function = target.__func__ if isinstance(target, MethodType) else target
     if not isinstance(function, FunctionType):
         torch = sys.modules.get("torch")
-        return torch is not None and isinstance(target, torch.nn.Module)
+        return (torch is not None and isinstance(target, torch.nn.Module)) or tensorflow.is_model(target)
     known = _known.get(id(function.__code__))
     if known is None or known[0] is not function.__code__:
         known = _known[id(function.__code__)] = (function.__code__, _reads(function))
@@ -53,7 +67,7 @@ def method_reads(step: Step, owner: Any) -> bool:
     """Whether a method leaves what it belongs to as it is."""
     if type(owner).__name__ not in _TYPES or any(name in step.kwargs for name in ("out", "inplace")):
         return False
-    return not _changes(step.target)
+    return not is_changer(step.target)
 
 
 def _reads(function: FunctionType) -> bool:
@@ -90,13 +104,14 @@ def _changed_names(nodes: list[ast.AST]) -> Iterator[str]:
             yield _root(node)
         elif isinstance(node, ast.AugAssign):
             yield _root(node.target)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _changes(node.func.attr):
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_changer(node.func.attr):
             yield _root(node.func.value)
         elif isinstance(node, ast.Call) and any(one.arg in ("out", "inplace") for one in node.keywords):
             yield ""
 
 
-def _changes(name: str) -> bool:
+def is_changer(name: str) -> bool:
+    """Whether a method changes what it belongs to, by its name."""
     return name in _CHANGERS or name.endswith("_") or name.startswith(("set", "__"))
 
 
@@ -111,7 +126,7 @@ def _is_harmless(call: ast.Call, function: FunctionType) -> bool:
     if isinstance(called, ast.Attribute):
         owner = _value_of(called.value, function)
         if isinstance(owner, ModuleType):
-            return owner.__name__.partition(".")[0] in (*sys.stdlib_module_names, "numpy", "torch")
+            return owner.__name__.partition(".")[0] in (*sys.stdlib_module_names, "numpy", "torch", "tensorflow")
         return True  # a method: those that change are known by name
     if not isinstance(called, ast.Name):
         return False

@@ -12,6 +12,7 @@ from .nodes import Block, Build, Const, Guard, Input, Ref, Step, Template, same
 from .operations import unwinding
 from .parts import copied
 from .pruning import Kin
+from .state import State, state_of
 
 Around = Callable[[Step, Callable[[], Any], list[Any], dict[str, Any]], Any]
 Values = dict[int, Any]
@@ -161,6 +162,7 @@ def dependencies(steps: list[Step], kin: Kin) -> list[set[int]]:
     readers: dict[int, set[int]] = {}
     changed: dict[int, int] = {}
     needs: list[set[int]] = []
+    states: list[tuple[int, State]] = []
     last_effect: int | None = None
     for number, step in enumerate(steps):
         families = {kin.of(id) for id in step.refs}
@@ -170,6 +172,7 @@ def dependencies(steps: list[Step], kin: Kin) -> list[set[int]]:
         if step.effect:
             needed |= {last_effect} if last_effect is not None else set()
             last_effect = number
+        needed |= _kept_apart(number, step, states)
         for one in families:
             readers.setdefault(one, set()).add(number)
         for id in step.changes:
@@ -177,3 +180,13 @@ def dependencies(steps: list[Step], kin: Kin) -> list[set[int]]:
         makers[step.id] = number
         needs.append(needed - {number})
     return needs
+
+
+def _kept_apart(number: int, step: Step, states: list[tuple[int, State]]) -> set[int]:
+    """The earlier steps that change, in an object of both, what this one goes by, or the other way round."""
+    state = state_of(step)
+    if state is None:
+        return set()
+    found = {other for other, known in states if state.in_the_way_of(known)}
+    states.append((number, state))
+    return found

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from clew.errors import GraphError
 from clew.values.classes import type_name
 
-from . import operations, outside
+from . import operations, outside, tensorflow
 from .changes import Before, Changes, can_change, kept, leaves_arguments, may_change
 from .nodes import SEEN, Const, Event, Guard, Input, Ref, Step, Template, Where
 from .parts import PLAIN, Handed, copied, handed, holds_traced, traced_in
@@ -69,8 +69,10 @@ class Session:
 
     @contextmanager
     def open(self) -> Iterator[None]:
+        tensorflow.listen()
         token = _session.set(self)
         _open.append(self)
+        outside.begin()
         try:
             yield
             self.changes.check()
@@ -81,8 +83,10 @@ class Session:
             _session.reset(token)
             changed = outside.settle()
         for name in changed:
-            said = f"clew: the pipeline changed {name} while it was recorded, and the graph will not."
-            warnings.warn(f"{said} Do that in a clew.op with side_effects=True.", ConstantWarning, stacklevel=4)
+            where = place()
+            said = f"{where}: the pipeline changed {name} while it was recorded, and the graph will not."
+            told = f"{said} Do that in a clew.op with side_effects=True."
+            warnings.warn_explicit(told, ConstantWarning, where.file, where.line)
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -106,18 +110,27 @@ class Session:
         """How an argument, or what comes out, is made again."""
         return self._templates.of(value)
 
+    def holds_constant(self, value: Any) -> bool:
+        return self._templates.holds(value)
+
     # ---- steps
 
     def step(
-        self, kind: str, target: Any, args: Sequence[Any], kwargs: dict[str, Any] | None = None, changes: Any = None
+        self,
+        kind: str,
+        target: Any,
+        args: Sequence[Any],
+        kwargs: dict[str, Any] | None = None,
+        changes: Any = None,
+        effect: bool = False,
     ) -> Any:
         """Do something with recorded values, and write it down."""
         do, kwargs = _doing(kind, target), kwargs or {}
         if self.closed:
             return do(*handed(list(args)), **handed(kwargs))
-        effect = kind == "function" and operations.by_chance(target)
+        effect = effect or (kind == "function" and operations.by_chance(target))
         if kind == "method" and not is_traced(args[0]):  # of an object that was there before, and may be another now
-            effect = can_change(args[0]) and type(args[0]) not in PLAIN
+            effect = effect or (can_change(args[0]) and type(args[0]) not in PLAIN)
         step = Step(-1, kind, target, (), {}, place(), effect)
         return self._done(step, do, tuple(args), kwargs, changes)
 
@@ -141,6 +154,9 @@ class Session:
         except Exception as error:
             self._failed(step, error)
             raise
+        if before.closures_changed():
+            what = f"{step.where}: a function that is given away changes what it sees of the pipeline."
+            raise GraphError("graph-changed", what, "Let it give a result instead, or call it in the pipeline itself.")
         altered = may_change(step, args, result, before, changes)
         is_safe = leaves_arguments(step, args, result)
         touched = [(own, given, self._apart(own, given)) for own, given in before.touched(is_safe)]
@@ -231,18 +247,21 @@ class Session:
         """A call into a library that is no operator: a constant from now on, or an operator if that was asked for."""
         if self.library == "operator":
             name = operations.name_of(function)
-            if name is not None:
-                return self.step("function", name, args, kwargs)
+            if name is not None:  # what it does besides giving a result is not known
+                return self.step("function", name, args, kwargs, effect=True)
             bound = getattr(function, "__self__", None)
             if bound is not None and not isinstance(bound, type):
-                return self.step("method", function.__name__, (bound, *args), kwargs)
+                return self.step("method", function.__name__, (bound, *args), kwargs, effect=True)
             raise operations.cannot_be_found(function)
         step = Step(-1, "function", "", (), {}, place())
-        before = Before(step, args, kwargs, [])
+        pairs: Handed = []
+        plain = [handed(arg, pairs) if holds_traced(arg) else arg for arg in args]
+        named = {name: handed(arg, pairs) if holds_traced(arg) else arg for name, arg in kwargs.items()}
+        before = Before(step, args, kwargs, pairs)
         with self.aside():
-            result = function(*handed(args), **handed(kwargs))
+            result = function(*plain, **named)
         name = str(getattr(function, "__qualname__", type(function).__name__))
-        if before.changed():
+        if before.changed() or before.touched(is_safe=True):
             what = f"{step.where}: {name}() changes a recorded value, and the graph would not."
             raise GraphError("graph-changed", what, 'Make it a clew.op, or record with library="operator".')
         if holds_traced(args) or holds_traced(kwargs):
@@ -280,7 +299,10 @@ class Session:
 
     def class_of(self, value: Traced) -> type:
         """What isinstance() goes by. Libraries and clew itself ask as well: only the pipeline decides by it."""
-        return type(raw(value)) if current() is not self else self.decide("type", value)
+        if current() is not self or tensorflow.is_asking(raw(value), 3):
+            return type(raw(value))
+        answer: type = self.decide("type", value)
+        return answer
 
     def unpacked(self, value: Traced) -> Iterator[Any]:
         """The items of a value, of which there are so many: one after the other, as they are then."""

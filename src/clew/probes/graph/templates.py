@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from types import CoroutineType, FunctionType
+from functools import partial
+from types import CellType, CoroutineType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from clew.errors import GraphError
 from clew.values import capture
 
-from . import lift
+from . import lift, outside
 from .nodes import Build, Const, Ref, Template
-from .parts import COLLECTIONS, ITERATORS, PLAIN, alike, copied, handed, hides, holds_traced, size, within
+from .parts import (
+    COLLECTIONS,
+    ITERATORS,
+    LISTS,
+    PLAIN,
+    alike,
+    copied,
+    handed,
+    hides,
+    holds_traced,
+    is_filled,
+    size,
+    within,
+)
 from .traced import is_traced
 
 if TYPE_CHECKING:
     from .session import Session
 
+_LARGEST_ARRAY = 1 << 26  # bytes
 _SMALL = 10_000  # constants of so many things are copied when they are used; larger ones must stay as they are
 
 
@@ -26,7 +41,7 @@ class Templates:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._constants: dict[int, tuple[Any, Const]] = {}
-        self._large: dict[int, tuple[Any, bytes]] = {}
+        self._watched: dict[int, tuple[Any, bytes]] = {}
         self.replaced: dict[int, Ref] = {}  # containers that stand for a value of their own, for one step
 
     def of(self, value: Any) -> Template:
@@ -44,6 +59,11 @@ class Templates:
         if hides(value):
             raise _hidden(value)
         return self._constant(value)
+
+    def holds(self, value: Any) -> bool:
+        """Whether a container is remembered here, with the constant made of it."""
+        known = self._constants.get(id(value))
+        return known is not None and known[0] is value
 
     def _container(self, value: Any) -> Template:
         kind = type(value)
@@ -75,32 +95,74 @@ class Templates:
 
     def _constant(self, value: Any) -> Template:
         if isinstance(value, CoroutineType):
+            value.close()
             raise GraphError("graph-async", "the pipeline is a coroutine.", "Record the functions it awaits.")
-        if isinstance(value, FunctionType):
-            return Const(lift.original(value))
-        if type(value) not in PLAIN:
+        if isinstance(value, (FunctionType, partial)):
+            return Const(self._frozen(value, {}))
+        if type(value) not in PLAIN and type(value) not in COLLECTIONS:
+            self._watch(value)
             return Const(value)
         known = self._constants.get(id(value))
         if known is not None and known[0] is value and alike(known[1].value, value):
             return known[1]
         if size(value, _SMALL) > _SMALL:
-            self._large.setdefault(id(value), (value, capture(value).digest))
+            self._watched.setdefault(id(value), (value, capture(value).digest))
             return Const(value)
-        const = Const(copied(value))
+        const = Const(self._frozen(value, {}))
         self._constants[id(value)] = (value, const)
         return const
 
+    def _frozen(self, value: Any, known: dict[int, Any]) -> Any:
+        """A constant as it is now: a function of the pipeline's own sees later what its names are then."""
+        kind = type(value)
+        if id(value) in known:
+            return known[id(value)]
+        if kind is FunctionType and lift.is_rewritten(value):
+            return self._frozen_function(value, known)
+        if kind is partial:
+            named = {name: self._frozen(one, known) for name, one in value.keywords.items()}
+            return partial(self._frozen(value.func, known), *(self._frozen(one, known) for one in value.args), **named)
+        if kind in LISTS and size(value, _SMALL) <= _SMALL:
+            return kind(self._frozen(item, known) for item in value)
+        if kind is dict and size(value, _SMALL) <= _SMALL:
+            return {key: self._frozen(item, known) for key, item in value.items()}
+        if kind not in COLLECTIONS:
+            self._watch(value)
+        return copied(value)
+
+    def _frozen_function(self, function: FunctionType, known: dict[int, Any]) -> FunctionType:
+        whole, cells = lift.original(function), function.__closure__ or ()
+        closure = tuple(CellType() for _ in cells)
+        made = FunctionType(whole.__code__, whole.__globals__, whole.__name__, whole.__defaults__, closure)
+        made.__kwdefaults__ = whole.__kwdefaults__
+        known[id(function)] = made
+        for mine, cell in zip(closure, cells, strict=True):
+            if is_filled(cell):
+                mine.cell_contents = self._frozen(cell.cell_contents, known)
+        return made
+
+    def _watch(self, value: Any) -> None:
+        """An object of the pipeline's own that cannot be copied must stay as it is once a step has had it."""
+        is_array = type(value).__name__ in ("ndarray", "Tensor") and getattr(value, "nbytes", 0) <= _LARGEST_ARRAY
+        if id(value) not in self._watched and (is_array or outside.is_object(value)):
+            self._watched[id(value)] = (value, capture(value).digest)
+
     def check(self) -> None:
-        """At the end: what was too large to be copied must be as it was."""
-        for value, digest in self._large.values():
+        """At the end: what was not copied must be as it was."""
+        for value, digest in self._watched.values():
             if capture(value).digest != digest:
-                what = f"a {type(value).__name__} of {len(value)} things was changed after a step had used it."
+                what = f"a {type(value).__name__} of the pipeline was changed after a step had used it."
                 raise GraphError("graph-shared", what, "Change it in an operator, or before the first use.")
 
 
 def _hidden(value: Any) -> GraphError:
-    what = f"a {type(value).__name__} that holds recorded values is given to a step, or comes out of the pipeline."
+    from .session import place
+
+    kind = "function" if isinstance(value, FunctionType) else type(value).__name__
+    what = f"{place()}: a {kind} that holds recorded values is given to a step, or comes out of the pipeline."
     remedy = "Give the values themselves, in a list, a tuple or a dictionary, or make its class a clew.op."
+    if kind == "function":
+        remedy = "Give it the values as arguments, or call it in the pipeline itself."
     return GraphError("graph-hidden", what, remedy)
 
 

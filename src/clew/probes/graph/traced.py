@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from wrapt import ObjectProxy
 
+from . import tensorflow
+
 if TYPE_CHECKING:
     from .session import Session
 
@@ -89,6 +91,9 @@ class Traced(ObjectProxy[Any]):
 
         return np.asarray(self._self_session.plain(self), *args, **kwargs)
 
+    def __tf_tensor__(self, dtype: Any = None, name: Any = None) -> Any:
+        return tensorflow.as_tensor(self, raw(self), dtype)
+
     def __reduce_ex__(self, protocol: Any) -> Any:  # pickled, copied: the value is
         return self._self_session.plain(self).__reduce_ex__(protocol)
 
@@ -98,6 +103,7 @@ class Traced(ObjectProxy[Any]):
         session, wrapped = self._self_session, raw(self)
         if session.closed or (name.startswith("__") and not hasattr(wrapped, name)):  # libraries ask for protocols
             return getattr(wrapped, name)
+        tensorflow.look_away(wrapped, name)
         return session.step("attribute", name, (self,))
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -7,6 +7,7 @@ import os
 import tempfile
 import traceback
 import zipfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
@@ -21,6 +22,7 @@ from .nodes import Input
 if TYPE_CHECKING:
     from .graph import Graph
 
+_NAMED = {dict, Unsent}  # items of these kinds are not simply the one input that a graph has
 _PAUSE, _LONGEST_PAUSE = 0.05, 5.0  # seconds before an item is tried again, doubled each time
 
 
@@ -104,15 +106,25 @@ class Runner:
         return Done(results, failures, perf_counter() - begin)
 
     def _each(self, items: list[Any], results: list[Any], failures: list[tuple[int, str, str]]) -> None:
-        call, plain, values = self._call, self._plain, self._binding.values
-        for place, item in enumerate(items):
+        rest = iter(items)
+        each = self._plainly if self._plain and not _NAMED & set(map(type, items)) else self._bound
+        while len(results) < len(items):
             try:
-                if plain and type(item) is not dict and type(item) is not Unsent:
-                    results.append(call(item))
-                else:
-                    results.append(call(*values(item)))
+                each(rest, results.append)
             except (Exception, SystemExit) as error:
-                results.append(self._again(place, item, error, failures))
+                place = len(results)
+                results.append(self._again(place, items[place], error, failures))
+
+    def _plainly(self, items: Iterator[Any], give: Callable[[Any], None]) -> None:
+        """A loop with nothing in it: with small items, whatever is done for each of them counts."""
+        call = self._call
+        for item in items:
+            give(call(item))
+
+    def _bound(self, items: Iterator[Any], give: Callable[[Any], None]) -> None:
+        call, values = self._call, self._binding.values
+        for item in items:
+            give(call(*values(item)))
 
     def _again(self, place: int, item: Any, error: BaseException, failures: list[tuple[int, str, str]]) -> Any:
         """The result of an item that has failed once; or its failure is noted."""
@@ -173,7 +185,9 @@ def told(error: BaseException) -> tuple[str, str]:
         text = str(error)
     except Exception:
         text = "(its message cannot be shown)"
-    trace = error.__traceback__.tb_next if error.__traceback__ is not None else None  # without the frame of this file
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
     if isinstance(error, GuardError):
         trace = None  # the message has the line; the frames are the graph's own
     lines = traceback.TracebackException(type(error), error, trace).format()

@@ -78,7 +78,9 @@ class Assets:
         args = [search.rewritten(arg, top=True) for arg in how.args]
         kwargs = {name: search.rewritten(value, top=True) for name, value in how.kwargs.items()}
         for given, place in notes.beyond.items():
-            if os.path.exists(place) and self._known(place) is None and self._is_wanted(place):
+            if not os.path.exists(place) or place in notes.written or _belongs_to_python(place):
+                continue
+            if self._known(place) is None and self._is_wanted(place):
                 what = f"{who} opens {given} in a way that clew cannot lead into the bundle."
                 raise GraphError("bundle-file", what, "Give the path to the constructor as an argument.")
         opened = [self._noted(given, place, self._take(place, who)) for given, place in self._noticed(notes)]
@@ -239,7 +241,7 @@ class _Search:
 def _listed(option: Option) -> list[str]:
     if option is None or callable(option) or option == "anywhere":
         return []
-    if isinstance(option, str):
+    if isinstance(option, str) or not isinstance(option, Iterable):
         what = f"assets={option!r} is not known."
         raise GraphError("bad-option", what, 'It is "anywhere", a list of paths, or a function of a path.')
     return [os.fspath(path) for path in option]

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from clew.probes.graph import tensorflow
+
 _LARGEST = 100_000  # items of a container that are looked at one by one
 _listening = threading.local()
 _installed = False
@@ -33,13 +35,16 @@ class Notes:
 @contextmanager
 def constructing(notes: Notes, obj: Any) -> Iterator[None]:
     """Listen while a constructor runs in here."""
+    from . import natives
+
     _install()
     stack: list[Notes] = _listening.__dict__.setdefault("stack", [])
     notes.folder = _here()
     before = _states()
     stack.append(notes)
     try:
-        yield
+        with natives.watched():
+            yield
     finally:
         stack.remove(notes)
     after = _states()
@@ -67,13 +72,16 @@ def _install() -> None:
 
 
 def _heard(event: str, args: tuple[Any, ...]) -> None:
-    if event not in ("open", "os.listdir", "os.scandir", "sqlite3.connect"):
+    if event not in ("open", "os.listdir", "os.scandir", "sqlite3.connect", "subprocess.Popen"):
         return
     stack = getattr(_listening, "stack", None)
     if not stack or not args:
         return
     try:
-        _note(stack, event, args)
+        if event == "subprocess.Popen":
+            _note_words(stack, args[1])
+        else:
+            _note(stack, event, args)
     except Exception:  # whatever is wrong with a path, it is not the user's program that must fail here
         return
 
@@ -93,6 +101,21 @@ def _note(stack: list[Notes], event: str, args: tuple[Any, ...]) -> None:
             notes.beyond.setdefault(given, place)
         else:
             notes.opened.setdefault(given, place)
+
+
+def _note_words(stack: list[Notes], command: Any) -> None:
+    """Files that another program is told of: what it opens, nobody hears."""
+    for word in command if isinstance(command, list | tuple) else [command]:
+        given = os.fsdecode(word) if isinstance(word, str | bytes | os.PathLike) else ""
+        for notes in stack:
+            place = os.path.normpath(os.path.join(notes.folder, given))
+            if given and os.path.isfile(place):
+                notes.beyond.setdefault(given, place)
+
+
+def noticed(path: str | os.PathLike[str]) -> None:
+    """A file that a library opens by means of its own."""
+    _note(getattr(_listening, "stack", []), "open", (os.fspath(path),))
 
 
 def led(given: str, place: str) -> None:
@@ -184,6 +207,8 @@ def _token(value: Any, depth: int) -> Any:
     modules = getattr(value, "state_dict", None)
     if modules is not None and _is_torch(value, "nn.Module"):
         return id(value), value.training, tuple((name, _array(t)) for name, t in modules().items())
+    if tensorflow.is_variable(value) or tensorflow.is_layer(value) or tensorflow.is_module(value):
+        return id(value), tuple(str(one.shape) for one in tensorflow.variables_of(value))
     return id(value)
 
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import base64
 import linecache
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
-from clew.errors import GraphError
+from clew.errors import ClewError, GraphError
+from clew.probes.graph import tensorflow
 from clew.probes.graph.mapped import MapOperator
 from clew.probes.graph.operators import Operator, OperatorObject
+from clew.probes.graph.savedmodels import SavedModel
 
-from . import constructors, torchmodules
+from . import constructors, kerasmodels, tensorflowmodels, torchmodules
 from .arrays import Reader
 from .code import unwrapped
 from .layout import ARRAYS, Bundle, damaged
@@ -25,6 +29,18 @@ _CONTAINERS: dict[str, Any] = {"tuple": tuple, "set": set, "frozenset": frozense
 _BYTES: dict[str, Any] = {"bytes": bytes, "bytearray": bytearray}
 _CONSTANTS: dict[str, Any] = {"Ellipsis": ..., "NotImplemented": NotImplemented}
 _NOT_YET = object()
+
+
+@contextmanager
+def remaking(what: str, bundle: Bundle) -> Iterator[None]:
+    """What the bundle's own code raises while it is loaded is told with what was being made."""
+    try:
+        yield
+    except ClewError:
+        raise
+    except Exception as error:
+        said = f"{bundle.path}: {what} raised {type(error).__name__}: {error}."
+        raise GraphError("bundle-remake", said, "The traceback above it shows where.") from error
 
 
 class Decoder:
@@ -102,7 +118,7 @@ class Decoder:
 
     def _code(self, said: dict[str, Any]) -> Any:
         """A function or class (or a whole module) of the bundle's code."""
-        found: Any = self.package.module(said["module"])
+        found: Any = self.module(said["module"])
         for part in said["name"].split(".") if said["name"] else ():
             if part not in vars(found):
                 what = f"{self.bundle.path}: {said['module']} has no {said['name']}."
@@ -111,16 +127,22 @@ class Decoder:
         found = unwrapped(found)
         return found.__func__ if isinstance(found, classmethod | staticmethod) else found
 
+    def module(self, name: str) -> ModuleType:
+        with remaking(f"the code of {name}", self.bundle):
+            return self.package.module(name)
+
     def _part(self, said: dict[str, Any]) -> Any:
         """A function or class that has a text of its own."""
-        module = self.package.module(said["module"])
+        module = self.module(said["module"])
         place = str(self.bundle.folder / said["file"])
         text = self.bundle.text(said["file"])
         # For tracebacks, and for saving it again; the file may be inside a zip.
         linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)
         made: dict[str, Any] = {}
-        exec(compile(text, place, "exec", dont_inherit=True), vars(module), made)
-        thing = made["part"](**{name: self.decode(value) for name, value in said["held"].items()})
+        held = {name: self.decode(value) for name, value in said["held"].items()}
+        with remaking(f"the code of {said['file']}", self.bundle):
+            exec(compile(text, place, "exec", dont_inherit=True), vars(module), made)
+            thing = made["part"](**held)
         thing.__qualname__ = said["name"]
         if isinstance(thing, FunctionType):
             thing.__name__ = said["name"].rpartition(".")[2]
@@ -175,6 +197,31 @@ class Decoder:
     def _exported(self, said: dict[str, Any]) -> Any:
         return torchmodules.loaded(said, self.bundle, self.device)
 
+    # ---- TensorFlow
+
+    def _tf_tensor(self, said: dict[str, Any]) -> Any:
+        return tensorflowmodels.tensor(said, lambda: self.arrays, self.decode, self.device)
+
+    def _tf_variable(self, said: dict[str, Any]) -> Any:
+        return tensorflowmodels.variable(said, self.decode, self.device)
+
+    def _tf_function(self, said: dict[str, Any]) -> Any:
+        return tensorflowmodels.function(said, self.decode)
+
+    def _tf_module(self, said: dict[str, Any], number: int | None = None) -> Any:
+        module = tensorflowmodels.empty_module(said, self.decode)
+        if number is not None:
+            self._objects[number] = module
+        tensorflowmodels.fill_module(module, {name: self.decode(value) for name, value in said["state"].items()})
+        return module
+
+    def _saved_model(self, said: dict[str, Any]) -> Any:
+        return tensorflowmodels.restored(said, self.bundle, self.device)
+
+    def _keras(self, said: dict[str, Any]) -> Any:
+        custom = {name: self.decode(thing) for name, thing in said["custom"]}
+        return kerasmodels.loaded(said, self.bundle, custom, self.device)
+
     # ---- objects
 
     def _object(self, said: dict[str, Any]) -> Any:
@@ -186,6 +233,8 @@ class Decoder:
             self._objects[number] = _NOT_YET
             if objects[number]["$"] == "reduced":
                 self._reduced(objects[number], number)
+            elif objects[number]["$"] == "tf module":
+                self._tf_module(objects[number], number)
             else:
                 self._objects[number] = self.decode(objects[number])
         found = self._objects[number]
@@ -211,18 +260,34 @@ class Decoder:
         now = constructors.random_states() if states else {}
         try:
             constructors.set_random_states(states)
-            with redirected(self.package.table):
+            with redirected(self.package.table), remaking(f"the constructor of {_called(cls)}", self.bundle):
                 obj = cls(*args, **kwargs)
         finally:
             constructors.set_random_states(now)
         self._move(obj)
         if "weights" in said:
-            obj.load_state_dict(self.decode(said["weights"]))
-            obj.train(said["training"])
+            with remaking(f"giving {_called(cls)} its weights", self.bundle):
+                obj.load_state_dict(self.decode(said["weights"]))
+                obj.train(said["training"])
+        if "build" in said and not obj.built:
+            obj.build_from_config(self.decode(said["build"]))
+        for name, values in said.get("variables", {}).items():
+            self._assign(obj.__dict__[name] if name else obj, [self.decode(value) for value in values])
         for name, value in said.get("changed", {}).items():
             obj.__dict__[name] = self.decode(value)
         self._move(obj)
         return obj
+
+    def _assign(self, model: Any, values: list[Any]) -> None:
+        """Give the variables that a constructor has made what they held."""
+        variables = tensorflow.variables_of(model)
+        if len(variables) != len(values):
+            what = (
+                f"{self.bundle.path}: a {type(model).__name__} has {len(variables)} variables, and had {len(values)}."
+            )
+            raise GraphError("bundle-remake", what, "Make the variables in the constructor, as many each time.")
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(value)
 
     def _move(self, obj: Any) -> None:
         """Models go to the device that was asked for, also those that an object holds."""
@@ -231,13 +296,19 @@ class Decoder:
         for value in (obj, *getattr(obj, "__dict__", {}).values()):
             if torchmodules.is_module(value):
                 value.to(self.device)
+            elif isinstance(value, SavedModel):
+                value._place(self.device)
 
     def _reduced(self, said: dict[str, Any], number: int | None = None) -> Any:
-        obj = self.decode(said["call"])(*(self.decode(arg) for arg in said["args"]))
+        call, args = self.decode(said["call"]), [self.decode(arg) for arg in said["args"]]
+        with remaking(f"making a {said['type']}", self.bundle):
+            obj = call(*args)
         if number is not None:
             self._objects[number] = obj  # before its state, which may refer to it
         if "state" in said:
-            _set_state(obj, self.decode(said["state"]))
+            state = self.decode(said["state"])
+            with remaking(f"giving a {said['type']} its state", self.bundle):
+                _set_state(obj, state)
         for item in said.get("items", ()):
             obj.append(self.decode(item))
         for key, item in said.get("pairs", ()):
@@ -245,6 +316,10 @@ class Decoder:
         if torchmodules.is_module(obj) and self.device is not None:
             obj.to(self.device)
         return obj
+
+
+def _called(cls: Any) -> str:
+    return cls.__qualname__ if isinstance(cls, type) else f"a {type(cls).__name__}"
 
 
 def _set_state(obj: Any, state: Any) -> None:
@@ -268,6 +343,8 @@ def library_thing(name: str, bundle: Bundle) -> Any:
         found: Any = import_module(module)
         for part in path.split(".") if path else ():
             found = getattr(found, part)
+            if isinstance(found, ModuleType):
+                raise AttributeError(f"{part} is a module of its own")  # what it has imported is not its own
     except (ImportError, AttributeError, ValueError) as error:
         root = module.partition(".")[0]
         made_with = bundle.page.get("versions", {}).get(root)

@@ -13,10 +13,11 @@ from pathlib import PurePath
 from types import BuiltinFunctionType, EllipsisType, FunctionType, MethodType, ModuleType, NotImplementedType
 from typing import Any
 
+from clew.probes.graph import tensorflow
 from clew.probes.graph.mapped import MapOperator
 from clew.probes.graph.operators import Made, Operator, OperatorObject, made
 
-from . import constructors, torchmodules
+from . import constructors, tensorflowmodels, torchmodules
 from .arrays import Writer
 from .assets import Asset, Assets
 from .code import Code, is_user_module, unwrapped
@@ -127,9 +128,17 @@ class Encoder:
                 return {"$": "named", "name": str(value).replace(".", ":", 1)}
             if isinstance(value, torch.device):
                 return {"$": "device", "text": str(value)}
-        return None
+        return tensorflowmodels.constant(value)
 
     # ---- objects
+
+    def mark(self) -> int:
+        return len(self.objects)
+
+    def forget(self, count: int) -> None:
+        """Leave out what was written since a mark: it is not needed after all."""
+        del self.objects[count:]
+        self._known = {key: known for key, known in self._known.items() if known[0] < count}
 
     def _shared(self, value: Any) -> dict[str, Any]:
         known = self._known.get(id(value))
@@ -158,22 +167,21 @@ class Encoder:
             return self._made(value, how)
         if torchmodules.is_module(value):
             return self._torch_module(value)
-        return self._reduced(value)
+        return tensorflowmodels.model(value, self) or self._reduced(value)
 
     def _torch_module(self, module: Any) -> dict[str, Any]:
         """Exported with all sizes open; else its class and what it holds; else exported for the sizes seen."""
         exported = torchmodules.exported(module, self, every=True)
         if exported is not None:
             return exported
-        count = len(self.objects)
+        count = self.mark()
         try:
             return self._reduced(module)
         except CannotSaveError:
             exported = torchmodules.exported(module, self, every=False)
             if exported is None:
                 raise
-            del self.objects[count:]
-            self._known = {key: known for key, known in self._known.items() if known[0] < count}
+            self.forget(count)
             return exported
 
     def operator(self, operator: Operator) -> dict[str, Any]:
@@ -189,7 +197,7 @@ class Encoder:
                 return {"$": "numpy", **self.arrays.numpy(value)}
             items = [self.encode(item) for item in value.reshape(-1).tolist()]
             return {"$": "numpy objects", "shape": list(value.shape), "items": items}
-        return torchmodules.tensor(value, self)
+        return torchmodules.tensor(value, self) or tensorflowmodels.value(value, self)
 
     def _made(self, obj: Any, how: Made) -> dict[str, Any]:
         """An object of an operator class: its class, and what its constructor was given, with files taken along."""
@@ -203,9 +211,24 @@ class Encoder:
         if torchmodules.is_module(obj):
             said["weights"] = self.encode(dict(obj.state_dict()))
             said["training"] = obj.training
+        elif tensorflow.is_layer(obj) or tensorflow.is_module(obj):
+            said["variables"] = {"": self._variables(obj)}
+            if tensorflow.is_layer(obj) and obj.built:
+                said["build"] = self.encode(obj.get_build_config())
         else:
             said["changed"] = self._changed(obj, how)
+            held = getattr(obj, "__dict__", {}) if tensorflow.library() is not None else {}
+            kept = {name: self._variables(value) for name, value in held.items() if name not in said["changed"]}
+            said["variables"] = {name: values for name, values in kept.items() if values}
+            if said["variables"] or any(map(tensorflow.is_restored, held.values())):
+                self.code.packages.add("tensorflow")
         return said
+
+    def _variables(self, value: Any) -> list[Any]:
+        """What the variables of a model hold. They are filled again: the constructor may draw other numbers."""
+        import numpy
+
+        return [self.encode(numpy.asarray(one)) for one in tensorflow.variables_of(value)]
 
     def _changed(self, obj: Any, how: Made) -> dict[str, Any]:
         """Attributes that are other than the constructor has left them."""

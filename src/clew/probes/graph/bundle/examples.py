@@ -1,10 +1,13 @@
-"""What a torch module was called with when a pipeline was recorded: shapes and kinds, no values. Exporting needs it."""
+"""What a model was called with when a pipeline was recorded: shapes and kinds, no values. Exporting needs it."""
 
 from __future__ import annotations
 
 import sys
 import weakref
+from collections.abc import Callable
 from typing import Any
+
+from clew.probes.graph import tensorflow
 
 _MOST = 8
 _seen: weakref.WeakKeyDictionary[Any, list[tuple[Any, Any]]] = weakref.WeakKeyDictionary()
@@ -16,7 +19,7 @@ class Shape:
     def __init__(self, tensor: Any) -> None:
         self.shape = tuple(tensor.shape)
         self.dtype = tensor.dtype
-        self.device = tensor.device
+        self.device = getattr(tensor, "device", None)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Shape) and (self.shape, self.dtype) == (other.shape, other.dtype)
@@ -25,9 +28,10 @@ class Shape:
 
 
 def note(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Remember how a torch module is called."""
+    """Remember how a torch module, or a model of TensorFlow's, is called."""
     torch = sys.modules.get("torch")
-    if torch is None or not hasattr(torch, "nn") or not isinstance(target, torch.nn.Module):
+    of_torch = torch is not None and hasattr(torch, "nn") and isinstance(target, torch.nn.Module)
+    if not of_torch and not tensorflow.is_model(target):
         return
     known = _seen.setdefault(target, [])
     called = (_shapes(args), _shapes(kwargs))
@@ -39,9 +43,24 @@ def of(module: Any) -> list[tuple[Any, Any]]:
     return _seen.get(module, [])
 
 
+def filled(value: Any, made: Callable[[Shape], Any]) -> Any:
+    """How something was called, with something made of each shape."""
+    if isinstance(value, Shape):
+        return made(value)
+    if isinstance(value, list | tuple):
+        return type(value)(filled(item, made) for item in value)
+    return {key: filled(item, made) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def _is_tensor(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return True
+    return tensorflow.is_constant(value) and type(value).__name__ == "EagerTensor"
+
+
 def _shapes(value: Any) -> Any:
-    torch = sys.modules["torch"]
-    if isinstance(value, torch.Tensor):
+    if _is_tensor(value):
         return Shape(value)
     if type(value) in (list, tuple):
         return type(value)(_shapes(item) for item in value)

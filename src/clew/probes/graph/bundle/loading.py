@@ -6,19 +6,21 @@ import os
 import threading
 import warnings
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from clew.errors import GraphError
+from clew.errors import ClewError, GraphError
 from clew.probes.graph.graph import Graph
-from clew.probes.graph.nodes import SEEN, Block, Build, Const, Event, Guard, Input, Ref, Step, Template, Where
+from clew.probes.graph.nodes import Block, Build, Const, Event, Guard, Input, Ref, Step, Template, Where
 
-from . import trust, versions
+from . import schema, trust, versions
 from .assets import opened_bundles
 from .decoding import Decoder, library_thing
 from .layout import CODE, Bundle, as_it_should_be, damaged
 from .running import Package, refill
-from .saving import MARKS, BundleWarning
+from .saving import BundleWarning
+from .schema import MARKS
 
 _shared: weakref.WeakValueDictionary[tuple[str, str], World] = weakref.WeakValueDictionary()
 _lock = threading.RLock()  # a constructor may load a bundle too
@@ -30,30 +32,36 @@ def load(
     """See clew.load."""
     bundle = Bundle(path)
     with as_it_should_be(bundle.path):
-        check_shape(bundle)
+        schema.check(bundle)
         trust.check(bundle, trusted)
     if share:
         with _lock:
             key = (bundle.digest, str(device))
-            world = _shared.get(key) or World(bundle, device)
+            world = _shared.get(key) or _world(bundle, device)
             _shared[key] = world
     else:
-        world = World(bundle, device)
-    return world.graph()
+        world = _world(bundle, device)
+    with _readable(bundle):
+        return world.graph()
 
 
-def check_shape(bundle: Bundle) -> None:
-    """The parts that a page must have."""
-    parts: dict[str, type] = {
-        "inputs": list, "block": dict, "operators": list, "objects": list, "modules": dict,
-        "assets": list, "versions": dict,
-    }  # fmt: skip
-    for name, kind in parts.items():
-        if not isinstance(bundle.page.get(name), kind):
-            raise damaged(f"{bundle.path}: graph.json has no {name}.")
-    for name, said in bundle.page["modules"].items():
-        if not all(part.isidentifier() for part in name.split(".")) or not isinstance(said, dict):
-            raise damaged(f"{bundle.path}: {name!r} is no name of a module.")
+def _world(bundle: Bundle, device: Any) -> World:
+    with _readable(bundle):
+        return World(bundle, device)
+
+
+@contextmanager
+def _readable(bundle: Bundle) -> Iterator[None]:
+    """What the bundle's own code raises is told by the decoder: whatever else is wrong, the bundle is to blame."""
+    try:
+        yield
+    except ClewError:
+        raise
+    except ImportError as error:
+        what = f"{bundle.path} needs {error.name or 'a library'}, which cannot be imported: {error}."
+        raise GraphError("bundle-unknown", what, "Install what is missing.") from error
+    except Exception as error:
+        raise damaged(f"{bundle.path}: something in it is not as it should be: {error!r}.") from error
 
 
 class World:
@@ -74,7 +82,7 @@ class World:
         found = versions.differences(self.bundle.page["versions"])
         if found:
             said = f"{self.bundle.path} was made with other versions: {', '.join(found)}."
-            warnings.warn(f"{said} Its results may differ.", BundleWarning, stacklevel=5)
+            warnings.warn(f"{said} Its results may differ.", BundleWarning, stacklevel=6)
 
     def _table(self) -> dict[str, str]:
         """Old paths → paths in the bundle."""
@@ -95,7 +103,7 @@ class World:
         for name, said in self.bundle.page["modules"].items():
             for key, value in said.get("names", {}).items():
                 if self._needs_code(value):
-                    self._fill(vars(self.package.module(name)), key, self.decoder.decode(value))
+                    self._fill(vars(self.decoder.module(name)), key, self.decoder.decode(value))
 
     def _fill(self, scope: dict[str, Any], name: str, value: Any) -> None:
         """Give a name its value; what is a container already, because definitions use it, stays the container it is."""
@@ -121,13 +129,10 @@ class World:
 
     def graph(self) -> Graph:
         page = self.bundle.page
-        try:
-            inputs = [self._input(said) for said in page["inputs"]]
-            graph = Graph(inputs, self._block(page["block"]), str(page.get("name", "pipeline")))
-            graph.attrs = self.decoder.decode(page.get("attrs", {"$": "dict", "items": []}))
-        except (KeyError, TypeError, IndexError) as error:
-            raise damaged(f"{self.bundle.path}: graph.json is not as it should be: {error!r}.") from error
-        graph.parallel = int(page.get("settings", {}).get("parallel", 1))
+        inputs = [self._input(said) for said in page["inputs"]]
+        graph = Graph(inputs, self._block(page["block"]), page.get("name", "pipeline"))
+        graph.attrs = self.decoder.decode(page.get("attrs", {"$": "dict", "items": []}))
+        graph.parallel = page.get("settings", {}).get("parallel", 1)
         graph.__dict__["_world"] = self  # alive while the graph is
         graph.__dict__["bundle"] = os.path.abspath(self.bundle.path)
         return graph
@@ -162,10 +167,6 @@ class World:
         return step
 
     def _guard(self, said: dict[str, Any]) -> Guard:
-        if said["kind"] not in SEEN:
-            raise GraphError(
-                "bundle-unknown", f"{self.bundle.path} decides by {said['kind']!r}.", "Install a newer clew."
-            )
         expected = self.decoder.decode(said["expected"])
         return Guard(said["kind"], said["ref"], expected, Where(*said["where"]), said["condition"])
 

@@ -36,6 +36,11 @@ def found(table: Mapping[str, str], path: Any) -> Any:
     return direct
 
 
+def in_this_thread(path: Any) -> Any:
+    """Where a path leads in the bundle that is being loaded here, if one is."""
+    return found(getattr(_here, "table", None) or {}, path)
+
+
 def opening(table: Mapping[str, str]) -> Callable[..., Any]:
     """`open`, as the code of a bundle sees it."""
 

@@ -7,7 +7,6 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,12 +22,12 @@ from .code import is_user_module
 from .encoding import Encoder
 from .layout import ARRAYS, SCHEMA
 from .names import CannotSaveError, public_name
+from .schema import MARKS
 from .staging import Staging
 
 if TYPE_CHECKING:
     from clew.probes.graph.graph import Graph
 
-MARKS = tuple(field.name for field in fields(Step) if field.default is False)  # what is or is not so of a step
 _WAYS = "Make it in the constructor of a clew.op class, give it as an input, or define it at the top of a module."
 
 

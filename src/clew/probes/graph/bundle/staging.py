@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import fcntl
+import glob
 import hashlib
 import json
 import os
 import shutil
 import stat
 import tempfile
+import time
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,6 +25,10 @@ from clew.errors import GraphError
 from .layout import ASSETS, GRAPH, SEAL, seal
 
 _CHUNK = 1 << 20
+_STAGING = ".clew"
+_SETTLED = 60.0  # seconds after which a folder that nobody holds was left behind
+_ATTEMPTS = 100
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE, as Linux has them
 _STORED = (".safetensors", ".pt2")  # numbers hardly shrink, and a bundle that does not unfold is no bomb
 
 
@@ -31,7 +41,10 @@ class Staging:
         self.files: dict[str, dict[str, Any]] = {}
         _refuse_others(self.target, self.is_zip)
         self.target.parent.mkdir(parents=True, exist_ok=True)
-        self.folder = Path(tempfile.mkdtemp(prefix=f".{self.target.name}.", suffix=".clew", dir=self.target.parent))
+        _remove_leftovers(self.target)
+        self.folder = Path(tempfile.mkdtemp(prefix=f".{self.target.name}.", suffix=_STAGING, dir=self.target.parent))
+        self._lock = ExitStack()
+        self._lock.enter_context(_held(self.folder))
 
     def __enter__(self) -> Staging:
         return self
@@ -40,6 +53,7 @@ class Staging:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
+        self._lock.close()
 
     def write(self, name: str, data: bytes) -> None:
         path = self._path(name)
@@ -59,6 +73,10 @@ class Staging:
                 written.write(part)
         self.files[name] = {"size": size, "sha256": digest.hexdigest()}
 
+    def count(self, under: str) -> int:
+        """How many files there are in a folder of it."""
+        return sum(file.startswith(under) for file in self.files)
+
     def _path(self, name: str) -> Path:
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,28 +94,73 @@ class Staging:
         return self.target
 
     def _zip(self) -> None:
-        packed = self.folder.with_suffix(".packed")
-        try:
-            with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-                for name in (GRAPH, SEAL, *self.files):
-                    stored = name.endswith(_STORED) or name.startswith(ASSETS)
-                    archive.write(self.folder / name, name, zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED)
-            os.replace(packed, self.target)
-        finally:
-            packed.unlink(missing_ok=True)
+        packed = self.folder / self.target.name
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name in (GRAPH, SEAL, *self.files):
+                stored = name.endswith(_STORED) or name.startswith(ASSETS)
+                archive.write(self.folder / name, name, zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED)
+        os.replace(packed, self.target)
 
     def _exchange(self) -> None:
         self.folder.chmod(stat.S_IMODE(0o777 & ~_umask()))
-        old = self.folder.with_suffix(".old")
-        if self.target.exists():
-            os.rename(self.target, old)
+        for _ in range(_ATTEMPTS):
+            try:
+                if self.target.exists():
+                    self._swap()
+                else:
+                    os.rename(self.folder, self.target)
+                return
+            except OSError as error:  # another process saves there, too
+                if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+        raise GraphError("bundle-target", f"{self.target} is being written by others.", "Give another name.")
+
+    def _swap(self) -> None:
+        """At no moment is there no bundle of the name, where the system can do that; the old one is removed later."""
+        if _swapped(self.folder, self.target):
+            return
+        old = self.folder.with_suffix(f".old{_STAGING}")
+        os.rename(self.target, old)
         try:
             os.rename(self.folder, self.target)
         except OSError:
-            if old.exists():
-                os.rename(old, self.target)
+            os.rename(old, self.target)
             raise
         shutil.rmtree(old, ignore_errors=True)
+
+
+def _swapped(one: Path, other: Path) -> bool:
+    """Exchange two folders in one step; False where the system has none for it."""
+    exchange = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if exchange is None:
+        return False
+    done = exchange(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE)
+    if done and ctypes.get_errno() == errno.ENOENT:
+        raise FileNotFoundError(errno.ENOENT, "it was moved meanwhile", str(other))
+    return not done
+
+
+def _remove_leftovers(target: Path) -> None:
+    """What saves that were killed have left: folders that nobody holds, and that are not just being made."""
+    for folder in target.parent.glob(f".{glob.escape(target.name)}.*{_STAGING}"):
+        try:
+            if time.time() - folder.stat().st_mtime < _SETTLED:
+                continue
+            with _held(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            continue
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """A lock that goes with the process, however it ends."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _umask() -> int:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import trust, versions
+from . import schema, trust, versions
 from .layout import ASSETS, CODE, Bundle, as_it_should_be
-from .loading import check_shape
 
 
 def described(bundle: Bundle) -> dict[str, Any]:
     """Everything worth knowing about a bundle, as plain data."""
     with as_it_should_be(bundle.path):
-        check_shape(bundle)
+        schema.check(bundle)
         return _described(bundle, bundle.page)
 
 
@@ -28,7 +27,7 @@ def _described(bundle: Bundle, page: dict[str, Any]) -> dict[str, Any]:
         "inputs": [_input(said) for said in page["inputs"]],
         "outputs": _outputs(page["block"]),
         "operators": [_operator(said, page) for said in page["operators"]],
-        "steps": sum(1 for _ in trust.steps_in(page["block"], bundle)),
+        "steps": sum(1 for _ in trust.steps_in(page["block"])),
         "functions": trust.function_names(bundle),
         "guards": list(_guards(page["block"])),
         "modules": [{"name": name, "file": said["file"]} for name, said in page["modules"].items()],
@@ -82,7 +81,7 @@ def _what(said: Any, page: dict[str, Any]) -> str:
     if kind == "made":
         given = [_shown(arg) for arg in said["args"]] + [f"{name}={_shown(arg)}" for name, arg in said["kwargs"]]
         return f"{_what(said['class'], page)}({', '.join(given)})"
-    if kind == "exported":
+    if kind in ("exported", "saved model", "keras"):
         return f"{said['class']}, exported ({said['file']})"
     if kind in ("operator", "map"):
         return _what(said.get("target", said.get("inner")), page)

@@ -7,20 +7,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from clew.errors import GraphError
-from clew.probes.graph import operations
+from clew.probes.graph import operations, tensorflow
 
-from .layout import Bundle, damaged
+from . import schema
+from .layout import Bundle
 from .names import PREFIX
 
-KINDS = frozenset({"operator", "function", "method", "attribute", "item", "python"})
-VALUES = frozenset(
-    {
-        "float", "tuple", "set", "frozenset", "dict", "bytes", "bytearray", "complex", "slice", "range", "constant",
-        "path", "asset", "code", "part", "named", "type of", "method", "object", "numpy", "numpy scalar",
-        "numpy objects", "tensor", "device", "operator", "operators of", "map",
-        "made", "exported", "reduced", "ref", "build",
-    }
-)  # fmt: skip
 _ROOTS = frozenset({*operations.ARRAYS, "sklearn", "uuid"})
 _KNOWN = frozenset({"copyreg:__newobj__", "copyreg:_reconstructor", "builtins:object", "logging:getLogger"})
 _REACHING = frozenset({"attrgetter", "methodcaller", "Formatter"})  # they reach into whatever they are given
@@ -38,18 +30,13 @@ _NEVER = (
 
 
 def check(bundle: Bundle, trusted: bool | str | Iterable[str]) -> None:
-    """Refuse what is unknown, and what nobody has vouched for. Nothing has run before this."""
+    """Refuse what nobody has vouched for, of a page that the schema has passed. Nothing has run before this."""
     page = bundle.page
-    for step in steps_in(page["block"], bundle):
-        _check_step(step, page, bundle)
-    for value in values_in([page["objects"], page["operators"], page["block"], page["modules"], page["inputs"]]):
-        if value["$"] not in VALUES:
-            raise unknown(bundle, f"a value of kind {value['$']!r}")
     for file in _files_used(page):
         bundle.inside(file)
     if trusted is True:
         return
-    names = {trusted} if isinstance(trusted, str) else set(trusted or ())
+    names = _names(trusted)
     if bundle.digest in names:
         return
     untrusted = [one for one in would_run(bundle) if not _is_covered(one, names)]
@@ -57,44 +44,28 @@ def check(bundle: Bundle, trusted: bool | str | Iterable[str]) -> None:
         raise _refusal(bundle, untrusted, names)
 
 
+def _names(trusted: Any) -> set[str]:
+    listed = [trusted] if isinstance(trusted, str) else trusted or []
+    names = list(listed) if isinstance(listed, Iterable) else [listed]
+    if all(isinstance(name, str) for name in names):
+        return set(names)
+    what = f"trusted= cannot be a {type(trusted).__name__}."
+    raise GraphError("bad-option", what, "It is True, a name or a list of names, or a bundle's SHA-256.")
+
+
 def _files_used(page: dict[str, Any]) -> Iterator[str]:
     """Every file that something in the page leads to."""
     yield from (one["file"] for one in page["assets"])
     yield from (said["file"] for said in page["modules"].values() if said["file"] is not None)
-    for value in values_in([page["objects"], page["operators"], page["block"], page["modules"], page["inputs"]]):
-        if value["$"] in ("asset", "part", "exported"):
+    for value in values_in(page):
+        if value["$"] in ("asset", "part", "exported", "saved model", "keras"):
             yield value["file"]
 
 
-def unknown(bundle: Bundle, what: str) -> GraphError:
-    said = f"{bundle.path} uses {what}, which this clew does not know."
-    return GraphError(
-        "bundle-unknown", said, f"It was made with clew {bundle.page.get('clew')}: install that or a newer."
-    )
-
-
-def _check_step(step: dict[str, Any], page: dict[str, Any], bundle: Bundle) -> None:
-    kind, target = step.get("kind"), step.get("target")
-    if kind not in KINDS:
-        raise unknown(bundle, f"a step of kind {kind!r}")
-    if kind == "operator" and not (type(target) is int and 0 <= target < len(page["operators"])):
-        raise unknown(bundle, f"the operator {target!r}")
-    if kind == "python" and target not in operations.PYTHON:
-        raise unknown(bundle, f"the operation {target!r}")
-    if kind in ("method", "attribute") and not isinstance(target, str):
-        raise unknown(bundle, f"the {kind} {target!r}")
-
-
-def steps_in(block: Any, bundle: Bundle) -> Iterator[dict[str, Any]]:
-    if not isinstance(block, dict) or not isinstance(block.get("events"), list):
-        raise damaged(f"{bundle.path}: graph.json has a block without events.")
-    for event in block["events"]:
-        if isinstance(event, dict) and isinstance(event.get("step"), dict):
-            yield event["step"]
-        elif not (isinstance(event, dict) and isinstance(event.get("guard"), dict)):
-            raise unknown(bundle, "an event that is neither step nor guard")
+def steps_in(block: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield from (event["step"] for event in block["events"] if "step" in event)
     for _, inner in block.get("branches", ()):
-        yield from steps_in(inner, bundle)
+        yield from steps_in(inner)
 
 
 def values_in(value: Any) -> Iterator[dict[str, Any]]:
@@ -117,13 +88,35 @@ def would_run(bundle: Bundle) -> list[tuple[str, str]]:
     """(what kind of thing, its name) of everything that needs somebody's word."""
     page = bundle.page
     found = [("module", name) for name, said in page["modules"].items() if said["file"]]
-    found += [("part", value["module"]) for value in values_in(page["objects"]) if value["$"] == "part"]
+    found += [("part", value["module"]) for value in values_in(page) if value["$"] == "part"]
     found += [("function", name) for name in function_names(bundle) if not is_allowed(name)]
-    for step in steps_in(page["block"], bundle):
-        if step["kind"] in ("method", "attribute") and _reaches(step["target"]):
-            found.append(("private", step["target"]))
-    found += [("path", value["text"]) for value in values_in([page["block"], page["objects"]]) if value["$"] == "path"]
+    for step in steps_in(page["block"]):
+        found += [("private", name) for name in _names_asked(step) if _reaches(name)]
+    for value in values_in(page):
+        if value["$"] == "saved model":  # a program of TensorFlow's, which may read and write files
+            found.append(("model", value["file"]))
+        if value["$"] == "path":
+            found.append(("path", value["text"]))
+        if value["$"] == "method" and _leads_on(value):
+            found.append(("private", value["name"]))
     return list(dict.fromkeys(found))
+
+
+def _names_asked(step: dict[str, Any]) -> list[str]:
+    """The names that a step asks a value for; one that is only known when it runs may be any."""
+    if step["kind"] in ("method", "attribute"):
+        return [step["target"]]
+    if step["kind"] == "python" and step["target"] in ("getattr", "setattr", "delattr"):
+        name = step["args"][1] if len(step["args"]) > 1 else None
+        return [name if isinstance(name, str) else "__getattribute__"]
+    return []
+
+
+def _leads_on(method: dict[str, Any]) -> bool:
+    """Whether a method may lead from what computes to anything else, as a method of a method does."""
+    owner = method["self"]
+    of_method = isinstance(owner, dict) and owner["$"] == "method"
+    return of_method or (method["name"] != "__call__" and _reaches(method["name"]))
 
 
 def _reaches(name: str) -> bool:
@@ -133,17 +126,17 @@ def _reaches(name: str) -> bool:
 def function_names(bundle: Bundle) -> list[str]:
     """The functions and classes of libraries that it uses, by their qualified names."""
     page = bundle.page
-    named = [
-        step["target"]
-        for step in steps_in(page["block"], bundle)
-        if isinstance(step.get("target"), str) and step["kind"] == "function"
-    ]
-    values = values_in([page["objects"], page["operators"], page["block"], page["modules"], page["inputs"]])
-    named += [value["name"] for value in values if value["$"] == "named"]
+    named = [step["target"] for step in steps_in(page["block"]) if step["kind"] == "function"]
+    for value in values_in(page):
+        if value["$"] == "named":
+            named.append(value["name"])
+        elif value["$"] == "method" and isinstance(value["self"], dict) and value["self"]["$"] == "named":
+            home, _, path = value["self"]["name"].partition(":")
+            named.append(f"{home}:{path}.{value['name']}" if path else f"{home}:{value['name']}")
     for name in named:
-        root = name.partition(":")[0].partition(".")[0] if isinstance(name, str) else ""
+        root = name.partition(":")[0].partition(".")[0]
         if not root or root == "__main__" or root.startswith(PREFIX):
-            raise unknown(bundle, f"the function {name!r}")
+            raise schema.Page(bundle).unknown(f"the function {name!r}")
     return list(dict.fromkeys(named))
 
 
@@ -152,11 +145,13 @@ def is_allowed(name: str) -> bool:
     module, _, path = name.partition(":")
     if name in _KNOWN:
         return True
-    if any(part.startswith("__") for part in path.split(".")):
-        return False
+    if not path or any(part.startswith("_") for part in path.split(".")):
+        return False  # a whole module leads anywhere, and so does what libraries keep to themselves
     if module == "builtins":
         return path.partition(".")[0] in operations.PURE or path in operations.LISTED
     root = module.lstrip("_").partition(".")[0]
+    if root in tensorflow.ROOTS:
+        return tensorflow.computes(name)
     if module.lstrip("_") in operations.CALCULATING or root in operations.CALCULATING:
         return path.partition(".")[0] not in _REACHING
     return root in _ROOTS and not any(fnmatch.fnmatchcase(f"{module}.{path}", pattern) for pattern in _NEVER)
@@ -186,7 +181,7 @@ def summary(bundle: Bundle) -> list[str]:
     page = bundle.page
     modules = [name for name, said in page["modules"].items() if said["file"]]
     made = [_class_name(value) for value in page["objects"] if value["$"] == "made"]
-    exported = [value["class"] for value in page["objects"] if value["$"] == "exported"]
+    exported = [value["class"] for value in page["objects"] if value["$"] in ("exported", "saved model", "keras")]
     parts = [value["name"] for value in page["objects"] if value["$"] == "part"]
     operators = [value["name"] for value in page["operators"]]
     said = [

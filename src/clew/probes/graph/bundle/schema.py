@@ -1,0 +1,462 @@
+"""What graph.json may say, in one place: every part of it, of which kind, and what it may refer to.
+
+A bundle can have been written by anyone, hashes and all. What has passed here is of the right kind everywhere, so that
+those who read it need not look again. Nothing is run, imported or opened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from clew.errors import GraphError
+from clew.probes.graph import operations
+from clew.probes.graph.nodes import SEEN, Step
+
+from .layout import GRAPH, Bundle, damaged
+
+MARKS = tuple(field.name for field in fields(Step) if field.default is False)  # what is or is not so of a step
+
+Check = Callable[["Page", Any, str], None]
+
+_BUILDS = frozenset({"list", "tuple", "set", "frozenset", "dict", "slice"})
+_DEVICE = re.compile(r"[a-z]+(:\d+)?")
+_FEWEST = {"item": 2, "attribute": 1, "method": 1}  # arguments that a step of a kind has
+
+
+class Page:
+    """The page that is looked at, and what its parts may refer to."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self.path = bundle.path
+        self.clew = bundle.page.get("clew")
+        self.page = bundle.page
+        self.values = {kind: _record(*parts) for kind, parts in VALUES.items()}
+
+    def wrong(self, where: str, what: str) -> GraphError:
+        return damaged(f"{self.path}: {GRAPH} is not as it should be: {where} {what}.")
+
+    def unknown(self, what: str) -> GraphError:
+        said = f"{self.path} uses {what}, which this clew does not know."
+        return GraphError("bundle-unknown", said, f"It was made with clew {self.clew}: install that or a newer.")
+
+    def size(self, part: str) -> int:
+        return len(self.page[part])
+
+
+def check(bundle: Bundle) -> None:
+    """Refuse a page that is not what clew writes, with the place that is wrong."""
+    page = Page(bundle)
+    for name, kind in _PARTS.items():  # first of all: what refers to them looks into them
+        if not isinstance(bundle.page.get(name), kind):
+            raise damaged(f"{bundle.path}: {GRAPH} has no {name}.")
+    _record(_REQUIRED, _OPTIONAL)(page, bundle.page, GRAPH)
+    _block(page, bundle.page["block"], "block", {said["id"] for said in bundle.page["inputs"]})
+
+
+# ---- kinds of parts --------------------------------------------------------------------------------------------------
+
+
+def _of(kind: type, called: str) -> Check:
+    def look(page: Page, value: Any, where: str) -> None:
+        if type(value) is not kind:
+            raise page.wrong(where, f"is no {called}")
+
+    return look
+
+
+_text, _flag, _whole = _of(str, "text"), _of(bool, "true or false"), _of(int, "whole number")
+
+
+def _number(page: Page, value: Any, where: str) -> None:
+    if type(value) is not int or value < 0:
+        raise page.wrong(where, "is no number from 0 on")
+
+
+def _at_least_one(page: Page, value: Any, where: str) -> None:
+    if type(value) is not int or value < 1:
+        raise page.wrong(where, "is no number from 1 on")
+
+
+def _either(*choices: str) -> Check:
+    def look(page: Page, value: Any, where: str) -> None:
+        if value not in choices:
+            raise page.wrong(where, f"is none of {', '.join(choices)}")
+
+    return look
+
+
+def _name(page: Page, value: Any, where: str) -> None:
+    """A Python name, or several with dots between them."""
+    if not isinstance(value, str) or not all(part.isidentifier() for part in value.split(".")):
+        raise page.wrong(where, "is no Python name")
+
+
+def _optional_name(page: Page, value: Any, where: str) -> None:
+    if value != "":
+        _name(page, value, where)
+
+
+def _float_text(page: Page, value: Any, where: str) -> None:
+    if value not in ("nan", "inf", "-inf"):
+        raise page.wrong(where, "is no number")
+
+
+def _device(page: Page, value: Any, where: str) -> None:
+    if not isinstance(value, str) or not _DEVICE.fullmatch(value):
+        raise page.wrong(where, "is no device")
+
+
+def _optional_text(page: Page, value: Any, where: str) -> None:
+    if value is not None:
+        _text(page, value, where)
+
+
+def _elsewhere(page: Page, value: Any, where: str) -> None:
+    """Looked at elsewhere: files by the layout, the graph when its inputs are known, kinds of arrays by NumPy."""
+
+
+def _each(check: Check, count: int | None = None) -> Check:
+    def look(page: Page, value: Any, where: str) -> None:
+        if not isinstance(value, list) or (count is not None and len(value) != count):
+            raise page.wrong(where, "is no list" if count is None else f"is no list of {count}")
+        for place, item in enumerate(value):
+            check(page, item, f"{where}[{place}]")
+
+    return look
+
+
+def _pairs(first: Check, second: Check) -> Check:
+    def look(page: Page, value: Any, where: str) -> None:
+        if not isinstance(value, list) or len(value) != 2:
+            raise page.wrong(where, "is no pair")
+        first(page, value[0], f"{where}[0]")
+        second(page, value[1], f"{where}[1]")
+
+    return _each(look)
+
+
+def _table(key: Check, item: Check) -> Check:
+    def look(page: Page, value: Any, where: str) -> None:
+        if not isinstance(value, dict):
+            raise page.wrong(where, "is no table of names")
+        for name, one in value.items():
+            key(page, name, f"{where}.{name}")
+            item(page, one, f"{where}.{name}")
+
+    return look
+
+
+def _record(required: Mapping[str, Check], optional: Mapping[str, Check] | None = None) -> Check:
+    """What must be there, and what may be."""
+    known = {"$": _elsewhere, **required, **(optional or {})}
+
+    def look(page: Page, value: Any, where: str) -> None:
+        if not isinstance(value, dict):
+            raise page.wrong(where, "is no record")
+        for name in required:
+            if name not in value:
+                raise page.wrong(where, f"has no {name}")
+        for name, one in value.items():
+            if name not in known:
+                raise page.wrong(where, f"has a part {name!r} that does not belong there")
+            known[name](page, one, f"{where}.{name}")
+
+    return look
+
+
+# ---- values ----------------------------------------------------------------------------------------------------------
+
+
+def _value(page: Page, value: Any, where: str) -> None:
+    """Plain data, or a record whose "$" says what it is."""
+    if isinstance(value, list):
+        for place, item in enumerate(value):
+            _value(page, item, f"{where}[{place}]")
+    elif isinstance(value, dict):
+        kind = value.get("$")
+        if not isinstance(kind, str):
+            raise page.wrong(where, "does not say what it is")
+        if kind not in page.values:
+            raise page.unknown(f"a value of kind {kind!r}")
+        page.values[kind](page, value, where)
+
+
+def _kind(*kinds: str) -> Check:
+    """A value of one of these kinds."""
+
+    def look(page: Page, value: Any, where: str) -> None:
+        _value(page, value, where)
+        if not isinstance(value, dict) or value["$"] not in kinds:
+            raise page.wrong(where, f"is none of {', '.join(kinds)}")
+
+    return look
+
+
+def _object(page: Page, value: Any, where: str) -> None:
+    if type(value) is not int or not 0 <= value < page.size("objects"):
+        raise page.wrong(where, f"is {value!r}, and there is no such object")
+
+
+def _module(page: Page, value: Any, where: str) -> None:
+    if not isinstance(value, str) or value not in page.page["modules"]:
+        raise page.wrong(where, f"is {value!r}, and there is no such module")
+
+
+_values, _named_values = _each(_value), _table(_name, _value)
+_operator_value = _kind("operator", "map")
+Parts = tuple[dict[str, Check], dict[str, Check]]
+_items: Parts = ({"items": _values}, {})
+_numpy: Parts = (
+    {"array": _number},
+    {"order": _either("F"), "frozen": _flag, "dtype": _elsewhere, "shape": _each(_number)},
+)
+_bytes: Parts = ({}, {"base64": _text, "array": _number})
+
+
+def _sizes(page: Page, value: Any, where: str) -> None:
+    """The sizes of a tensor; of some, or of all, nothing may be known."""
+    for size in value if isinstance(value, list) else [value]:
+        if size is not None:
+            _number(page, size, where)
+
+
+def _specs(page: Page, value: Any, where: str) -> None:
+    if value is not None:
+        _each(_record({"shape": _sizes, "dtype": _name}))(page, value, where)
+
+
+_class = _kind("code", "part", "object", "named")
+
+# By what "$" says: the parts that must be there, and those that may be.
+VALUES: dict[str, Parts] = {
+    "float": ({"text": _float_text}, {}),
+    "tuple": _items,
+    "set": _items,
+    "frozenset": _items,
+    "dict": ({"items": _pairs(_value, _value)}, {}),
+    "bytes": _bytes,
+    "bytearray": _bytes,
+    "complex": ({"parts": _each(_value, 2)}, {}),
+    "slice": ({"parts": _each(_value, 3)}, {}),
+    "range": ({"parts": _each(_whole, 3)}, {}),
+    "constant": ({"name": _either("Ellipsis", "NotImplemented")}, {}),
+    "type of": ({"value": _value}, {}),
+    "path": ({"text": _text}, {}),
+    "asset": ({"file": _text, "kind": _either("str", "path", "bytes"), "tail": _either("", "/")}, {}),
+    "code": ({"module": _module, "name": _optional_name}, {}),
+    "part": (
+        {"module": _module, "name": _text, "file": _text, "held": _named_values},
+        {"line": _whole, "defaults": _value, "kwdefaults": _value},
+    ),
+    "named": ({"name": _text}, {}),
+    "method": ({"self": _value, "name": _name}, {}),
+    "numpy": _numpy,
+    "numpy scalar": _numpy,
+    "numpy objects": ({"shape": _each(_number), "items": _values}, {}),
+    "tensor": (
+        {"array": _number, "device": _device},
+        {"parameter": _flag, "requires_grad": _flag, "complex": _flag},
+    ),
+    "device": ({"text": _device}, {}),
+    "object": ({"number": _object}, {}),
+    "operator": ({"name": _text, "side_effects": _flag, "target": _value}, {}),
+    "operators of": ({"value": _value, "side_effects": _flag}, {}),
+    "map": ({"name": _text, "inner": _value, "star": _flag}, {}),
+    "made": (
+        {"class": _kind("code", "part", "object", "named"), "args": _values, "kwargs": _pairs(_text, _value)},
+        {
+            "random": _table(_text, _value),
+            "weights": _value,
+            "training": _flag,
+            "changed": _table(_text, _value),
+            "variables": _table(_optional_name, _values),
+            "build": _value,
+        },
+    ),
+    "exported": ({"file": _text, "class": _text, "training": _flag, "device": _device}, {}),
+    "tf tensor": ({"dtype": _name, "shape": _each(_number)}, {"array": _number, "items": _values}),
+    "tf variable": ({"value": _value, "name": _text, "trainable": _flag, "shape": _sizes}, {}),
+    "tf function": (
+        {"function": _value, "signature": _specs, "autograph": _flag, "jit_compile": _flag, "reduce_retracing": _flag},
+        {},
+    ),
+    "tf module": ({"class": _class, "name": _text, "state": _named_values}, {}),
+    "saved model": ({"file": _text, "class": _text}, {"attribute": _name}),
+    "keras": ({"file": _text, "class": _text, "model": _flag, "custom": _pairs(_text, _class)}, {}),
+    "reduced": (
+        {"type": _text, "call": _value, "args": _values},
+        {"state": _value, "items": _values, "pairs": _pairs(_value, _value)},
+    ),
+}
+
+
+# ---- the page --------------------------------------------------------------------------------------------------------
+
+
+def _parallel(page: Page, value: Any, where: str) -> None:
+    _record({}, {"parallel": _at_least_one})(page, value, where)
+
+
+def _inputs(page: Page, value: Any, where: str) -> None:
+    _each(_record({"id": _number, "name": _name}, {"default": _value}))(page, value, where)
+    for part in ("id", "name"):
+        if len({said[part] for said in value}) < len(value):
+            raise page.wrong(where, f"has two of one {part}")
+
+
+_PARTS: dict[str, type] = {
+    "inputs": list, "block": dict, "operators": list, "objects": list, "modules": dict, "assets": list,
+    "versions": dict,
+}  # fmt: skip
+_REQUIRED: dict[str, Check] = {
+    "inputs": _inputs,
+    "block": _elsewhere,
+    "operators": _each(_operator_value),
+    "objects": _each(_value),
+    "modules": _table(_name, _record({"file": _optional_text, "package": _flag}, {"names": _named_values})),
+    "assets": _each(_record({"file": _text, "given": _text, "place": _text}, {"code": _text})),
+    "versions": _table(_text, _text),
+}
+_OPTIONAL: dict[str, Check] = {
+    "schema": _whole, "files": _elsewhere, "name": _text, "clew": _text, "created": _text, "attrs": _kind("dict"),
+    "settings": _parallel,
+}  # fmt: skip
+
+# ---- the graph: here identities count, because they become names in the function that is made of it
+
+
+def _block(page: Page, block: Any, where: str, known: set[int]) -> None:
+    if not isinstance(block, dict) or not isinstance(block.get("events"), list):
+        raise damaged(f"{page.path}: {GRAPH} has a block without events.")
+    if other := set(block) - {"events", "output", "decision", "branches"}:
+        raise page.wrong(where, f"has a part {min(other)!r} that does not belong there")
+    known = set(known)
+    for place, event in enumerate(block["events"]):
+        at = f"{where}.events[{place}]"
+        if isinstance(event, dict) and len(event) > 1:
+            raise page.wrong(at, "is more than one thing")
+        if isinstance(event, dict) and isinstance(event.get("step"), dict):
+            _step(page, event["step"], f"{at}.step", known)
+        elif isinstance(event, dict) and isinstance(event.get("guard"), dict):
+            _guard(page, event["guard"], f"{at}.guard", known)
+        else:
+            raise page.unknown("an event that is neither step nor guard")
+    if "output" in block:
+        _template(page, block["output"], f"{where}.output", known)
+    if "decision" in block or "branches" in block:
+        _branches(page, block, where, known)
+
+
+def _branches(page: Page, block: dict[str, Any], where: str, known: set[int]) -> None:
+    decision, branches = block.get("decision"), block.get("branches")
+    if not isinstance(branches, list) or not branches:
+        raise page.wrong(f"{where}.branches", "is no list of what may follow")
+    _guard(page, decision, f"{where}.decision", known, decided=False)
+    assert isinstance(decision, dict)
+    for place, branch in enumerate(branches):
+        at = f"{where}.branches[{place}]"
+        if not isinstance(branch, list) or len(branch) != 2:
+            raise page.wrong(at, "is no pair")
+        _expected(page, decision["kind"], branch[0], f"{at}[0]")
+        _block(page, branch[1], f"{at}[1]", known)
+
+
+_REF, _BUILD = _record({"id": _elsewhere}), _record({"kind": _elsewhere, "items": _elsewhere}, {"keys": _elsewhere})
+
+
+def _template(page: Page, template: Any, where: str, known: set[int]) -> None:
+    """A value, a reference to an earlier one, or a container with such in it."""
+    kind = template.get("$") if isinstance(template, dict) else None
+    if kind == "ref":
+        _REF(page, template, where)
+        _reference(page, template["id"], where, known)
+    elif kind == "build":
+        _BUILD(page, template, where)
+        _build(page, template, where, known)
+    else:
+        _value(page, template, where)
+
+
+def _build(page: Page, build: dict[str, Any], where: str, known: set[int]) -> None:
+    kind, items, keys = build["kind"], build["items"], build.get("keys", [])
+    if not isinstance(kind, str) or kind not in _BUILDS:
+        raise page.unknown(f"a container of kind {kind!r}")
+    if not isinstance(items, list) or not isinstance(keys, list):
+        raise page.wrong(where, "is no container")
+    if len(keys) != (len(items) if kind == "dict" else 0) or (kind == "slice" and not 1 <= len(items) <= 3):
+        raise page.wrong(where, "has not as many items as it needs")
+    for place, one in enumerate([*keys, *items]):
+        _template(page, one, f"{where}[{place}]", known)
+
+
+def _reference(page: Page, id: Any, where: str, known: set[int]) -> None:
+    if type(id) is not int or id not in known:
+        raise page.wrong(where, f"refers to value {id!r}, and there is none before it")
+
+
+_STEP = _record(
+    {"id": _number, "kind": _text, "target": _elsewhere, "args": _each(_elsewhere), "where": _each(_elsewhere, 2)},
+    {"kwargs": _pairs(_text, _elsewhere), "changes": _each(_number), "type": _text, **dict.fromkeys(MARKS, _flag)},
+)
+_GUARD = _record(
+    {"kind": _text, "ref": _number, "expected": _elsewhere, "where": _each(_elsewhere, 2), "condition": _text}
+)
+
+
+def _step(page: Page, step: dict[str, Any], where: str, known: set[int]) -> None:
+    kind, target = step.get("kind"), step.get("target")
+    _target(page, kind, target)
+    _STEP(page, step, where)
+    _where(page, step["where"], f"{where}.where")
+    for place, arg in enumerate(step["args"]):
+        _template(page, arg, f"{where}.args[{place}]", known)
+    for name, arg in step.get("kwargs", ()):
+        _template(page, arg, f"{where}.kwargs.{name}", known)
+    if len(step["args"]) < _FEWEST.get(str(kind), 0):
+        raise page.wrong(f"{where}.args", f"has {len(step['args'])} of the {_FEWEST[str(kind)]} that it needs")
+    known.add(step["id"])
+
+
+def _target(page: Page, kind: Any, target: Any) -> None:
+    if kind == "operator":
+        known = type(target) is int and 0 <= target < page.size("operators")
+    elif kind == "python":
+        known = isinstance(target, str) and target in operations.PYTHON
+    elif kind in ("method", "attribute", "function", "item"):
+        known = isinstance(target, str)
+    else:
+        raise page.unknown(f"a step of kind {kind!r}")
+    if not known:
+        raise page.unknown(f"the {'operation' if kind == 'python' else kind} {target!r}")
+
+
+def _guard(page: Page, guard: Any, where: str, known: set[int], *, decided: bool = True) -> None:
+    _GUARD(page, guard, where)
+    if guard["kind"] not in SEEN:
+        raise page.unknown(f"a decision by {guard['kind']!r}")
+    _where(page, guard["where"], f"{where}.where")
+    _reference(page, guard["ref"], f"{where}.ref", known)
+    if decided:
+        _expected(page, guard["kind"], guard["expected"], f"{where}.expected")
+    else:
+        _value(page, guard["expected"], f"{where}.expected")
+
+
+def _expected(page: Page, kind: str, expected: Any, where: str) -> None:
+    """What a decision has seen is of the kind that it looks at."""
+    if kind == "truth":
+        _flag(page, expected, where)
+    elif kind == "length":
+        _number(page, expected, where)
+    elif kind == "type":
+        _kind("code", "part", "named", "object", "type of")(page, expected, where)
+    else:
+        _value(page, expected, where)
+
+
+def _where(page: Page, said: list[Any], where: str) -> None:
+    _text(page, said[0], f"{where}[0]")
+    _whole(page, said[1], f"{where}[1]")

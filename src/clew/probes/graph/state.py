@@ -1,0 +1,129 @@
+"""What the methods of an operator's object keep in it, and what they go by: as far as their source tells."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CodeType, FunctionType, MethodType
+
+from clew.probes.libraries import is_library
+from clew.probes.lines import source
+
+from .nodes import Step
+from .purity import is_changer
+
+_ALL = "*"
+_LEARNING = ("fit", "partial_fit", "set_", "update", "learn", "reset")  # methods that change a library's object
+_DEEP = 6  # methods that call methods
+_known: dict[tuple[int, type], tuple[CodeType, frozenset[str], frozenset[str]]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The attributes of an object that a step goes by, and those it changes."""
+
+    owner: int
+    reads: frozenset[str]
+    writes: frozenset[str]
+
+    def matters_to(self, other: State) -> bool:
+        """Whether the other goes by what this one changes."""
+        return self.owner == other.owner and _meet(self.writes, other.reads)
+
+    def in_the_way_of(self, other: State) -> bool:
+        """Whether the two must keep their order."""
+        if self.owner != other.owner:
+            return False
+        return self.matters_to(other) or other.matters_to(self) or _meet(self.writes, other.writes)
+
+
+def _meet(some: frozenset[str], others: frozenset[str]) -> bool:
+    return bool(some & others) or bool(some and others and (_ALL in some or _ALL in others))
+
+
+def state_of(step: Step) -> State | None:
+    """None for a step that is no method of an object."""
+    if step.kind != "operator":
+        return None
+    target = getattr(step.target, "inner", step.target)  # clew.map: of the operator it calls
+    target = getattr(target, "target", target)
+    if not isinstance(target, MethodType):
+        call = getattr(type(target), "__call__", None)  # noqa: B004
+        if not isinstance(call, FunctionType):
+            return None
+        target = MethodType(call, target)
+    if isinstance(target.__self__, type):
+        return None
+    function = inspect.unwrap(target.__func__)
+    if not isinstance(function, FunctionType):
+        return None
+    return State(id(target.__self__), *_used(function, type(target.__self__)))
+
+
+def _used(function: FunctionType, cls: type) -> tuple[frozenset[str], frozenset[str]]:
+    if is_library(function.__code__.co_filename):
+        changes = function.__name__.startswith(_LEARNING)
+        return frozenset({_ALL}), frozenset({_ALL} if changes else ())
+    known = _known.get((id(function.__code__), cls))
+    if known is None or known[0] is not function.__code__:
+        reads, writes = _looked_up(function, cls, _DEEP)
+        known = _known[(id(function.__code__), cls)] = (function.__code__, frozenset(reads), frozenset(writes))
+    return known[1:]
+
+
+def _looked_up(function: FunctionType, cls: type, depth: int) -> tuple[set[str], set[str]]:
+    found = source.find(function.__code__, function.__globals__)
+    if isinstance(found, source.Unknown) or not function.__code__.co_argcount:
+        return set(), set()
+    me = function.__code__.co_varnames[0]
+    body = found.node.body if isinstance(found.node.body, list) else [found.node.body]
+    nodes = [node for statement in body for node in ast.walk(statement)]
+    changed = list(_changed(nodes, me))
+    writes = {one.attr for one in changed}
+    passing = {id(one) for one in changed}
+    reads = {one.attr for one in _own(nodes, me) if id(one) not in passing}
+    writes |= {one.attr for one in _used_up(nodes, me)}
+    for name in list(reads):
+        method = inspect.unwrap(getattr(cls, name, None))  # type: ignore[arg-type]
+        if isinstance(method, FunctionType) and depth:
+            inner = _looked_up(method, cls, depth - 1)
+            reads, writes = reads | inner[0], writes | inner[1]
+    return reads, writes
+
+
+def _own(nodes: list[ast.AST], me: str) -> Iterator[ast.Attribute]:
+    """`self.name`"""
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == me:
+            yield node
+
+
+def _changed(nodes: list[ast.AST], me: str) -> Iterator[ast.Attribute]:
+    """The attributes that are set, or changed by a statement that asks for nothing in return."""
+    for node in nodes:
+        if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            yield from _root(node, me)
+        elif isinstance(node, ast.Expr):
+            yield from _changed_by_call(node.value, me)
+
+
+def _used_up(nodes: list[ast.AST], me: str) -> Iterator[ast.Attribute]:
+    """`x = self.names.pop()`: looked at and changed."""
+    for node in nodes:
+        yield from _changed_by_call(node, me)
+
+
+def _changed_by_call(node: ast.AST, me: str) -> Iterator[ast.Attribute]:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_changer(node.func.attr):
+        yield from _root(node.func.value, me)
+
+
+def _root(node: ast.AST, me: str) -> Iterator[ast.Attribute]:
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        own = list(_own([node], me))
+        if own:
+            yield from own
+            return
+        node = node.value
