@@ -12,8 +12,10 @@ VERSION := $(shell scripts/find-python 3.11 >/dev/null && echo 3.11 || echo any)
 OTHERS := 3.12 3.13
 PYTEST_ARGS ?= -n auto
 WHEEL_VENV := build/wheel-venv
+# Where this is set, each of the hundreds of programs that the tests start would compile clew anew.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-primary test-others bench lint format types docs wheel-check clean
+.PHONY: help demo environments test test-primary test-others test-tf bench lint format types docs wheel-check clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -23,6 +25,19 @@ demo:  ## a small training run, recorded, and what was recorded
 	$(BIN)/python examples/train.py
 	$(BIN)/clew show latest
 	$(BIN)/clew show latest accuracy
+
+# Installing keeps one core busy: the others' environments are made beside the primary one.
+environments:
+	@others() { \
+	    for version in $(OTHERS); do \
+	        ! scripts/find-python $$version >/dev/null || scripts/venv .venv-$$version $$version test; \
+	    done; \
+	}; \
+	beside=; failed=; \
+	[ $(VERSION) = any ] || { others & beside=$$!; }; \
+	scripts/venv $(VENV) $(VERSION) test-torch hyrax lint docs wheel || failed=yes; \
+	[ -z "$$beside" ] || wait $$beside || failed=yes; \
+	[ -z "$$failed" ]
 
 test: test-primary test-others  ## the whole suite on 3.11, then all that needs no torch on 3.12 and 3.13
 
@@ -45,6 +60,11 @@ test-others:
 	    .venv-$$version/bin/python -m pytest $(PYTEST_ARGS) || failed="$$failed $$version"; \
 	done; \
 	[ -z "$$failed" ] || { echo "failed on:$$failed"; exit 1; }
+
+test-tf:  ## TensorFlow and Keras, in an environment of their own
+	@scripts/venv .venv-tf 3.11 test-tf
+	@echo "== $$(.venv-tf/bin/python --version), the tests that need TensorFlow"
+	CLEW_PRIMARY=0 .venv-tf/bin/python -m pytest tests/tf
 
 bench:  ## the measurements of DESIGN, side by side with peers
 	@scripts/venv $(VENV) $(VERSION) bench
@@ -78,5 +98,5 @@ wheel-check:  ## build the wheel, install it alone into a clean environment, run
 	$(WHEEL_VENV)/bin/python scripts/quickstart.py README.md
 
 clean:  ## everything that was made, but the demo's runs
-	rm -rf build .venv .venv-3.* .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf build .venv .venv-3.* .venv-tf .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find src tests scripts examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

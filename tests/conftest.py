@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import functools
+import gc
+import importlib
 import importlib.util
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from types import FunctionType
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from clew.probes.calls.scope import Scope
 
 os.environ["CLEW_STRICT"] = "1"
 for _name in ("CLEW", "CLEW_DIR", "CLEW_QUIET"):
@@ -31,7 +38,7 @@ LIBRARIES = {
 }
 
 #: On the primary Python every test runs, and a missing library fails the tests that need it.
-PRIMARY = sys.version_info[:2] == (3, 11) or os.environ.get("CLEW_PRIMARY") == "1"
+PRIMARY = os.environ.get("CLEW_PRIMARY", str(int(sys.version_info[:2] == (3, 11)))) == "1"
 
 MISSING = {word for word, library in LIBRARIES.items() if importlib.util.find_spec(library) is None}
 
@@ -50,6 +57,23 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     if PRIMARY or collection_path.suffix != ".py":
         return None
     return True if MISSING.intersection(collection_path.stem.split("_")) else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What collecting imports is there to stay: the collector of garbage goes through it no more."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        _set_aside()
+
+
+def _set_aside() -> None:
+    """With torch and all the tests in memory, each full collection took half a second, and there were hundreds."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -103,6 +127,24 @@ def other_tests_are_no_program(
     scope.is_users = users
 
 
+@pytest.fixture(autouse=True, scope="module")
+def nothing_is_hidden_from_following() -> Iterator[None]:
+    """`clew.follow` asks the collector for all functions, which are those not set aside: what follows takes all back,
+    and so it stays until the module's end."""
+    following = importlib.import_module("clew.probes.calls.following")  # there is a function of that name, too
+    all_functions = following._all_functions
+
+    def of_everything(scope: Scope) -> list[FunctionType]:
+        gc.unfreeze()
+        return all_functions(scope)
+
+    following._all_functions = of_everything  # type: ignore[attr-defined]
+    yield
+    following._all_functions = all_functions  # type: ignore[attr-defined]
+    if not gc.get_freeze_count():
+        _set_aside()
+
+
 @pytest.fixture(autouse=True)
 def runs_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder this test's runs are kept in, as `CLEW_DIR`."""
@@ -118,6 +160,7 @@ def _hypothesis_profiles() -> None:
 
     # No deadline: a test of the suite never measures time. Derandomised: the same commit gives the same verdict.
     # On the other Pythons fewer examples, which are the first of the same: CI has fifteen minutes for all of them.
+    # (A test that wants more or fewer takes its share of this, as `settings().max_examples * 3 // 2`.)
     settings.register_profile(
         "suite",
         max_examples=100 if PRIMARY else 25,

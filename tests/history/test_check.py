@@ -885,7 +885,9 @@ passages = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(
+    max_examples=settings().max_examples * 3 // 5, deadline=None, suppress_health_check=list(HealthCheck), database=None
+)
 @given(st.lists(passages, max_size=6), st.sampled_from(["finished", "stopped", "failed"]))
 def test_nothing_that_can_be_recorded_is_too_odd_for_it(seen: list[Passage], state: str) -> None:
     findings = Trace.of(seen, TraceFacts(state=state)).check()

@@ -156,3 +156,18 @@ def test_functions_are_counted_and_timed_over_all_processes(tmp_path: Path) -> N
     assert (step.name, step.calls, step.ended, step.errors) == ("step", 4, 4, 2)
     assert step.seconds == pytest.approx(0.4)
     assert (loop.name, loop.calls, loop.ended) == ("loop", 2, 0)
+
+
+def test_names_are_counted_over_all_processes(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    for rank in (0, 1):
+        shard = written.shard(rank)
+        call = shard.call()
+        shard.step(call, 1)
+        for name in ["loss", "loss", f"only{rank}"] + [f"n{i}" for i in range(30)]:
+            shard.change(call, name, 1.0)
+        shard.close()
+    counts = written.open().tables.table.counts
+    assert (counts["loss"], counts["only0"], counts["only1"], counts["n7"]) == (4, 1, 1, 2)
+    assert list(counts) == written.open().names
+    assert "step" not in counts

@@ -166,3 +166,62 @@ def test_recursion_a_thousand_deep_finds_the_step_at_its_root(tmp_path: Path) ->
     shard.change(call, "x", 1)
     shard.close()
     assert written.open()["x"].steps == [3]
+
+
+def test_steps_as_numbers_are_the_steps_themselves(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    shard = written.shard()
+    outer = shard.call("outer", step=5)
+    shard.change(outer, "x", 0.0)
+    for step in (7, 8.5):
+        shard.step(outer, step)
+        shard.change(outer, "x", 1.0)
+        inner = shard.call("inner", parent=outer)
+        shard.change(inner, "x", 2.0)
+    alone = shard.call("alone")
+    shard.change(alone, "x", 3.0)
+    shard.close()
+    run = written.open()
+    steps = run.tables.steps.numbers(run.tables.table.rows_of("x"))
+    assert steps is not None
+    assert steps.tolist() == run["x"].steps == [5, 7, 7, 8.5, 8.5, 5]
+
+
+def test_steps_as_numbers_of_one_loop_after_another(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    shard = written.shard()
+    for _ in range(3):
+        call = shard.call("train")
+        shard.change(call, "x", 0.0)
+        for step in range(4):
+            shard.step(call, step)
+            shard.change(call, "x", 1.0)
+    shard.close()
+    run = written.open()
+    steps = run.tables.steps.numbers(run.tables.table.rows_of("x"))
+    assert steps is not None
+    assert steps.tolist() == run["x"].steps
+
+
+def test_steps_that_are_no_numbers_are_not_given_as_such(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    shard = written.shard()
+    call = shard.call("train")
+    shard.step(call, "warm up")
+    shard.change(call, "x", 0.0)
+    shard.close()
+    run = written.open()
+    assert run.tables.steps.numbers(run.tables.table.rows_of("x")) is None
+
+
+def test_the_steps_of_many_calls_are_those_of_each(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    shard = written.shard()
+    outer = shard.call("outer")
+    for step in (None, 3, 4):
+        if step is not None:
+            shard.step(outer, step)
+        shard.call("inner", parent=outer)
+    shard.close()
+    run = written.open()
+    assert run.tables.steps.of_calls(0, np.arange(4)) == [None, None, 3, 4] == [call.step for call in run.calls()]

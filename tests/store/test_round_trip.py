@@ -199,7 +199,7 @@ values = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples * 3 // 5)
 @given(flushes=st.lists(st.lists(values, max_size=6), max_size=4))
 def test_any_values_come_back(tmp_path_factory: pytest.TempPathFactory, flushes: list[list[Value]]) -> None:
     run = new_run(tmp_path_factory.mktemp("any") / "run")

@@ -1,0 +1,198 @@
+"""Every page, clicked through in a real browser on runs that were really recorded."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.page.serving import Served
+from clew.page.shelf import Shelf
+from clew.store.folder import list_runs
+
+PROGRAMS = Path(__file__).parent / "programs.py"
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("page") / "runs"
+    environment = os.environ | {"CLEW_DIR": str(folder)}
+    subprocess.run([sys.executable, str(PROGRAMS)], env=environment, check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture
+def served(recorded: Path, tmp_path: Path) -> Iterator[Served]:
+    shutil.copytree(recorded, tmp_path / "runs")
+    opened = Served(Shelf(tmp_path / "runs"), port=0)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def open_page(served: Served, page: Any) -> Iterator[Open]:
+    """Opens a page of the run of that name; at the end no error may have been logged and no request have left."""
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    page.on("request", lambda asked: None if _is_own(asked.url, served) else wrong.append(asked.url))
+
+    def open_it(name: str = "", kind: str = "", query: str = "") -> Any:
+        ids = {row["name"]: row["id"] for row in served.shelf.rows()}
+        route = f"/run/{ids[name]}/{kind}" if name else "/"
+        page.goto("about:blank")
+        page.goto(f"{served.address.partition('#')[0]}#{route}{query}")
+        return page
+
+    yield open_it
+    assert wrong == []
+
+
+def _is_own(url: str, served: Served) -> bool:
+    return url.startswith((f"http://127.0.0.1:{served.port}/", "data:", "blob:", "about:"))
+
+
+# ---- runs
+
+
+def test_runs_are_listed_searched_and_sorted(open_page: Open) -> None:
+    page = open_page()
+    page.get_by_text("second", exact=True).wait_for()
+    assert page.get_by_text("6 runs").is_visible()
+    page.get_by_role("searchbox").fill("calls")
+    page.get_by_text("second", exact=True).wait_for(state="hidden")
+    assert page.get_by_text("calls", exact=True).is_visible()
+
+
+def test_a_run_is_deleted_only_after_a_question(open_page: Open, served: Served) -> None:
+    page = open_page()
+    page.get_by_text("empty", exact=True).wait_for()
+    row = page.get_by_role("row").filter(has_text="empty")
+    row.get_by_role("button").last.click()
+    page.get_by_role("menuitem", name="Delete").click()
+    page.get_by_role("dialog").wait_for()
+    assert len(list_runs(served.shelf.base)) == 6
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="hidden")
+    assert len(list_runs(served.shelf.base)) == 6
+
+
+def test_two_chosen_runs_are_compared(open_page: Open) -> None:
+    page = open_page()
+    for name in ("first", "second"):
+        page.get_by_role("row").filter(has_text=name).get_by_role("checkbox").check()
+    page.get_by_role("button", name="Compare").click()
+    page.get_by_text("First difference").first.wait_for()
+    assert page.get_by_text("rate").first.is_visible()
+
+
+# ---- series and tensors
+
+
+def test_a_curve_is_drawn_and_a_click_leads_to_the_line(open_page: Open) -> None:
+    page = open_page("first", "series", "?names=loss")
+    curve = page.locator(".u-over")
+    curve.wait_for()
+    page.wait_for_timeout(300)
+    curve.click(position={"x": 300, "y": 100})
+    point = page.get_by_label("The point")
+    point.wait_for()
+    assert "programs.py" in point.inner_text()
+    assert "train" in point.inner_text()
+
+
+def test_markup_in_values_is_text(open_page: Open) -> None:
+    page = open_page("first", "tree")
+    page.get_by_role("treeitem").first.click()
+    page.get_by_text("<b>bold</b>").first.wait_for()
+    assert page.title() != "broken in"
+
+
+def test_tensors_have_bands_and_one_of_them_its_values(open_page: Open) -> None:
+    page = open_page("first", "tensor", "?name=weights")
+    page.get_by_text("(4, 6)").first.wait_for()
+    page.get_by_role("img").first.wait_for()
+
+
+# ---- calls
+
+
+def test_the_tree_opens_with_the_keyboard_and_shows_the_source(open_page: Open) -> None:
+    page = open_page("calls", "tree")
+    first = page.get_by_role("treeitem").first
+    first.wait_for()
+    first.click()
+    page.keyboard.press("ArrowRight")
+    page.get_by_role("treeitem").filter(has_text="double").first.wait_for()
+    page.get_by_text("total = total + double(number)").wait_for()
+
+
+def test_the_tree_is_filtered_by_errors(open_page: Open) -> None:
+    page = open_page("calls", "tree")
+    page.get_by_role("treeitem").first.wait_for()
+    page.get_by_role("button", name="Errors").click()
+    page.get_by_text("<i>no</i>").first.wait_for()
+
+
+# ---- items, graphs, the ledger
+
+
+def test_items_are_rows_and_stages_columns(open_page: Open) -> None:
+    page = open_page("items", "pipeline")
+    table = page.get_by_role("table", name="What each stage made of each item")
+    table.wait_for()
+    assert [cell.strip().split("\n")[0] for cell in table.get_by_role("columnheader").all_inner_texts()][-2:] == [
+        "load",
+        "clean",
+    ]
+    assert table.get_by_role("img").count() >= 3, "each item as a picture"
+
+
+def test_a_recorded_graph_is_drawn_and_opened(open_page: Open) -> None:
+    page = open_page("graph", "graph")
+    page.get_by_role("button", name="Open all").click()
+    page.get_by_text("tokenize").first.wait_for()
+    page.get_by_text("count", exact=True).first.wait_for()
+
+
+def test_the_ledger_says_what_was_never_seen(open_page: Open) -> None:
+    page = open_page("first", "ledger")
+    page.get_by_text("was followed and never called").first.wait_for()
+
+
+def test_a_run_without_anything_says_what_to_do(open_page: Open) -> None:
+    page = open_page("empty", "series")
+    page.get_by_text("clew.watch").first.wait_for()
+
+
+# ---- what goes wrong
+
+
+def test_a_wrong_token_is_told(served: Served, page: Any) -> None:
+    page.goto(f"http://127.0.0.1:{served.port}/?token=wrong")
+    assert "token" in page.inner_text("body")
+
+
+def test_a_run_deleted_while_it_is_shown_leaves_the_page_up(served: Served, page: Any) -> None:
+    ids = {row["name"]: row for row in served.shelf.rows()}
+    page.goto(f"{served.address.partition('#')[0]}#/run/{ids['calls']['id']}/tree")
+    page.get_by_role("treeitem").first.wait_for()
+    shutil.rmtree(ids["calls"]["path"])
+    page.reload()
+    page.get_by_text("deleted").first.wait_for()
+
+
+@pytest.mark.parametrize("kind", ["", "series", "tree", "pipeline", "graph", "ledger"])
+def test_nothing_is_wider_than_a_telephone(open_page: Open, page: Any, kind: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    names = {"series": "first", "tree": "calls", "pipeline": "items", "graph": "graph", "ledger": "first"}
+    open_page(names.get(kind, ""), kind)
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
