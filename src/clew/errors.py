@@ -70,11 +70,15 @@ class GuardError(GraphError):
         what = f"{where}: `{condition}` decided by a value that {questions[kind]} {was}, and now is {seen!r}."
         remedy = "The graph holds for inputs that decide as its examples did: record with more of them."
         error = GuardError("guard", what, remedy)
-        error.expected, error.seen = expected, seen
+        error.expected, error.seen, error.condition = expected, seen, condition
+        error.file, error.line = getattr(where, "file", ""), getattr(where, "line", 0)
         return error
 
-    expected: list[object]
-    seen: object
+    file: str  # where the pipeline decides
+    line: int
+    condition: str  # that line, as it is written
+    expected: list[object]  # what it decided by when it was recorded
+    seen: object  # and now
 
 
 class PageError(ClewError, RuntimeError):

@@ -66,9 +66,9 @@ def main():
         train(100, 0.1)
     with clew.run("second", tags={"rate": 0.2}):
         train(100, 0.2)
-    graph = clew.record(pipeline, "a,b")
     with clew.run("calls"):
         work(50)
+    graph = clew.record(pipeline, "a,b")
     with clew.run("items"), clew.items(3):
         for index in range(100):
             clean(load(index))

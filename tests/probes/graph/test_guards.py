@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import linecache
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -182,3 +184,16 @@ def test_a_group_of_the_pipeline_s_own_is_chosen_by_the_example_only() -> None:
         return groups
 
     refuses(holds(pipeline, "a"), "b")
+
+
+def test_the_error_has_the_place_the_condition_and_both_values() -> None:
+    def pipeline(x: int) -> int:
+        return x if x > 3 else -x
+
+    graph = clew.record(pipeline, 5)
+    with pytest.raises(clew.GuardError) as caught:
+        graph(x=1)
+    error = caught.value
+    assert (Path(error.file).name, error.condition) == ("test_guards.py", "return x if x > 3 else -x")
+    assert linecache.getline(error.file, error.line).strip() == error.condition
+    assert (error.expected, error.seen) == ([True], False)

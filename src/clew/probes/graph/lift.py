@@ -14,6 +14,7 @@ from typing import Any
 
 from clew.errors import GraphError
 from clew.probes.lines import source
+from clew.probes.lines.engine import original_code
 from clew.probes.lines.trees import MARK
 
 from . import outside
@@ -36,15 +37,16 @@ def lifted(function: FunctionType, hooks: Any) -> FunctionType | None:
 
 def _is_blind(function: FunctionType, known: set[int]) -> bool:
     """Whether it asks something that a recorded value cannot answer."""
-    known.add(id(function.__code__))
-    for code in _inside(function.__code__):
+    written = original_code(function)
+    known.add(id(written))
+    for code in _inside(written):
         if any(one.opname in _BLIND or one.opname.endswith("_NONE") for one in dis.get_instructions(code)):
             return True
         for name in code.co_names:
             called = function.__globals__.get(name)
             if name in ("type", "id") and called is None:
                 return True
-            if isinstance(called, FunctionType) and id(called.__code__) not in known and _is_blind(called, known):
+            if isinstance(called, FunctionType) and id(original_code(called)) not in known and _is_blind(called, known):
                 return True
     return False
 
@@ -52,9 +54,10 @@ def _is_blind(function: FunctionType, known: set[int]) -> bool:
 def seen_through(function: FunctionType, hooks: Any) -> FunctionType | None:
     """The function, seen through; None if its source is not known."""
     outside.note(function)
-    known = _lifted.get(id(function.__code__))
-    if known is None or known[0] is not function.__code__:
-        known = _lifted[id(function.__code__)] = (function.__code__, _lift(function, hooks))
+    written = original_code(function)  # it may be watched or followed as well
+    known = _lifted.get(id(written))
+    if known is None or known[0] is not written:
+        known = _lifted[id(written)] = (written, _lift(written, function.__globals__, hooks))
     if known[1] is None:
         return None
     made = FunctionType(known[1], function.__globals__, function.__name__, function.__defaults__, function.__closure__)
@@ -96,16 +99,16 @@ def _inside(code: CodeType) -> Iterator[CodeType]:
             yield from _inside(const)
 
 
-def _lift(function: FunctionType, hooks: Any) -> CodeType | None:
-    found = source.find(function.__code__, function.__globals__)
+def _lift(written: CodeType, scope: dict[str, Any], hooks: Any) -> CodeType | None:
+    found = source.find(written, scope)
     if isinstance(found, source.Unknown):
         return None
     node = copy.deepcopy(source.as_function(found.node))
     seen = _Seen(found.context.class_name)
     node.body = [seen.visit(statement) for statement in node.body]
     ast.fix_missing_locations(node)
-    code = source.compile_alone(node, function.__code__, found.context)
-    return _with_hooks(code, hooks, function.__code__)
+    code = source.compile_alone(node, written, found.context)
+    return _with_hooks(code, hooks, written)
 
 
 def _with_hooks(code: CodeType, hooks: Any, whole: CodeType) -> CodeType:

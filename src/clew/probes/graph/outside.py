@@ -10,6 +10,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from clew.probes.libraries import is_library
+from clew.probes.lines.engine import original_code
 
 from .parts import CHANGING, COLLECTIONS, alike, copied, hides, size
 from .traced import Traced, raw
@@ -65,11 +66,11 @@ def _put_back(holder: Any, name: str, value: Any) -> None:
 
 def _reached(function: FunctionType, owner: Any) -> Iterator[tuple[Any, str, Any]]:
     scope = function.__globals__
-    for name in function.__code__.co_names:
+    for name in original_code(function).co_names:
         if name in scope:
             yield scope, name, scope[name]
-            yield from _attributes(scope[name], function.__code__.co_names)
-    for cell, name in zip(function.__closure__ or (), function.__code__.co_freevars, strict=True):
+            yield from _attributes(scope[name], original_code(function).co_names)
+    for cell, name in zip(function.__closure__ or (), original_code(function).co_freevars, strict=True):
         try:
             yield cell, name, cell.cell_contents
         except ValueError:

@@ -10,6 +10,7 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from clew.probes.lines import source
+from clew.probes.lines.engine import original_code
 
 from . import tensorflow
 from .nodes import Step
@@ -52,9 +53,10 @@ def only_reads(step: Step) -> bool:
     if not isinstance(function, FunctionType):
         torch = sys.modules.get("torch")
         return (torch is not None and isinstance(target, torch.nn.Module)) or tensorflow.is_model(target)
-    known = _known.get(id(function.__code__))
-    if known is None or known[0] is not function.__code__:
-        known = _known[id(function.__code__)] = (function.__code__, _reads(function))
+    written = original_code(function)
+    known = _known.get(id(written))
+    if known is None or known[0] is not written:
+        known = _known[id(written)] = (written, _reads(function))
     return known[1]
 
 
@@ -71,7 +73,7 @@ def method_reads(step: Step, owner: Any) -> bool:
 
 
 def _reads(function: FunctionType) -> bool:
-    found = source.find(function.__code__, function.__globals__)
+    found = source.find(original_code(function), function.__globals__)
     if isinstance(found, source.Unknown):
         return False
     body = found.node.body if isinstance(found.node.body, list) else [found.node.body]

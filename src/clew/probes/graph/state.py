@@ -10,6 +10,7 @@ from types import CodeType, FunctionType, MethodType
 
 from clew.probes.libraries import is_library
 from clew.probes.lines import source
+from clew.probes.lines.engine import original_code
 
 from .nodes import Step
 from .purity import is_changer
@@ -63,21 +64,23 @@ def state_of(step: Step) -> State | None:
 
 
 def _used(function: FunctionType, cls: type) -> tuple[frozenset[str], frozenset[str]]:
-    if is_library(function.__code__.co_filename):
+    if is_library(original_code(function).co_filename):
         changes = function.__name__.startswith(_LEARNING)
         return frozenset({_ALL}), frozenset({_ALL} if changes else ())
-    known = _known.get((id(function.__code__), cls))
-    if known is None or known[0] is not function.__code__:
+    written = original_code(function)
+    known = _known.get((id(written), cls))
+    if known is None or known[0] is not written:
         reads, writes = _looked_up(function, cls, _DEEP)
-        known = _known[(id(function.__code__), cls)] = (function.__code__, frozenset(reads), frozenset(writes))
+        known = _known[(id(written), cls)] = (written, frozenset(reads), frozenset(writes))
     return known[1:]
 
 
 def _looked_up(function: FunctionType, cls: type, depth: int) -> tuple[set[str], set[str]]:
-    found = source.find(function.__code__, function.__globals__)
-    if isinstance(found, source.Unknown) or not function.__code__.co_argcount:
+    written = original_code(function)
+    found = source.find(written, function.__globals__)
+    if isinstance(found, source.Unknown) or not written.co_argcount:
         return set(), set()
-    me = function.__code__.co_varnames[0]
+    me = written.co_varnames[0]
     body = found.node.body if isinstance(found.node.body, list) else [found.node.body]
     nodes = [node for statement in body for node in ast.walk(statement)]
     changed = list(_changed(nodes, me))

@@ -15,6 +15,7 @@ from typing import Any
 from clew.probes.graph import operations
 from clew.probes.graph.operators import Operator
 from clew.probes.libraries import is_library
+from clew.probes.lines.engine import original_code
 
 from . import texts
 from .layout import CODE, PARTS
@@ -61,7 +62,7 @@ class Code:
             name = f"{owner.__module__}:{owner.__qualname__}.{thing.__name__}"
         if name is None:
             function = texts.plain_function(thing) if not isinstance(thing, type) else None
-            if function is not None and not is_library(function.__code__.co_filename):
+            if function is not None and not is_library(original_code(function).co_filename):
                 raise CannotSaveError("the module it was made in is gone")
             raise CannotSaveError(
                 f"{getattr(thing, '__qualname__', type(thing).__name__)} cannot be found again by a name"

@@ -12,6 +12,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from clew.probes.lines import source
+from clew.probes.lines.engine import original_code
 from clew.probes.lines.trees import MARK
 
 
@@ -23,7 +24,7 @@ def is_stale(thing: Any) -> bool:
     """Whether the source of a function is known to be other than what is running, through nobody's instrumentation."""
     if not isinstance(thing, FunctionType) or any(name.startswith("@py") for name in thing.__globals__):
         return False  # pytest has rewritten the module
-    code = thing.__code__
+    code = original_code(thing)
     if any(isinstance(const, str) and MARK in const for const in code.co_consts) or MARK in "".join(code.co_names):
         return False
     found = source.find(code, thing.__globals__)
@@ -46,7 +47,7 @@ def definition(thing: Any) -> str:
     function = plain_function(thing)
     if function is None:
         raise NoTextError("it is no function written in Python")
-    code = function.__code__
+    code = original_code(function)
     for node, lines in _nodes(code.co_filename, function.__globals__):
         named = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == code.co_name
         if named and _first_line(node) == code.co_firstlineno:
@@ -56,7 +57,7 @@ def definition(thing: Any) -> str:
 
 def _class_text(cls: type) -> str:
     for function in _methods(cls):
-        code = function.__code__
+        code = original_code(function)
         around = [
             (node, lines)
             for node, lines in _nodes(code.co_filename, function.__globals__)
@@ -100,7 +101,7 @@ def _segment(node: Any, lines: list[str]) -> str:
 
 def alone(function: FunctionType) -> str:
     """The text of one function by itself: no decorators, no defaults (their values are kept), verified."""
-    found = source.find(function.__code__, function.__globals__)
+    found = source.find(original_code(function), function.__globals__)
     if isinstance(found, source.Unknown):
         raise NoTextError(found.reason)
     node = found.node
@@ -199,7 +200,7 @@ def free_values(code_of: Any) -> dict[str, Any]:
     functions = list(_methods(code_of)) if isinstance(code_of, type) else [code_of]
     found: dict[str, Any] = {}
     for function in functions:
-        code: CodeType = function.__code__
+        code: CodeType = original_code(function)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
             try:
                 if name != "__class__":
