@@ -1,0 +1,212 @@
+// The modules of a graph, and what is seen of it while some of them are open. Nothing here draws.
+
+import type { Graph, GraphNode } from "../../types";
+
+/** A module: a dotted path, what lies directly in it, and all below. */
+export interface Group {
+  path: string;
+  label: string; // without the path of the group around it
+  parent: string | null;
+  groups: string[];
+  nodes: string[]; // directly in it
+  size: number; // nodes in it and below
+  seconds: number | null;
+  calls: number | null;
+}
+
+export interface Groups {
+  all: Map<string, Group>;
+  top: { groups: string[]; nodes: string[] };
+  home: Map<string, string | null>; // the group each node lies in
+}
+
+export interface Box {
+  id: string;
+  label: string;
+  node: GraphNode | null; // null: a closed group
+  group: Group | null;
+  frame: string | null; // the open group it lies in
+  seconds: number | null;
+}
+
+export interface Link {
+  from: string;
+  to: string;
+  labels: string[]; // the distinct ones
+  count: number;
+}
+
+export interface View {
+  boxes: Box[];
+  frames: Group[];
+  links: Link[];
+}
+
+const groupId = (path: string): string => `module ${path}`;
+export const nodeId = (id: string): string => `node ${id}`;
+
+interface Raw {
+  path: string;
+  children: Map<string, Raw>;
+  nodes: GraphNode[];
+}
+
+export function groupsOf(nodes: GraphNode[]): Groups {
+  const root: Raw = { path: "", children: new Map(), nodes: [] };
+  for (const node of nodes) rawFor(root, node.group).nodes.push(node);
+  const made: Groups = { all: new Map(), top: { groups: [], nodes: [] }, home: new Map() };
+  settle(made, root, null, made.top);
+  return made;
+}
+
+function rawFor(root: Raw, path: string): Raw {
+  let at = root;
+  for (const part of path.split(".").filter(Boolean)) {
+    let child = at.children.get(part);
+    if (!child) {
+      child = { path: at.path ? `${at.path}.${part}` : part, children: new Map(), nodes: [] };
+      at.children.set(part, child);
+    }
+    at = child;
+  }
+  return at;
+}
+
+function settle(made: Groups, raw: Raw, parent: string | null, into: { groups: string[]; nodes: string[] }): void {
+  for (const node of raw.nodes) {
+    into.nodes.push(node.id);
+    made.home.set(node.id, parent);
+  }
+  for (const child of raw.children.values()) {
+    const inner = lone(child);
+    if (countOf(inner) === 1)
+      settle(made, inner, parent, into); // a module with one node in it hides nothing
+    else addGroup(made, inner, parent, into);
+  }
+}
+
+/** A module that holds only another one is not worth a box of its own. */
+function lone(raw: Raw): Raw {
+  let at = raw;
+  while (at.nodes.length === 0 && at.children.size === 1) at = [...at.children.values()][0]!;
+  return at;
+}
+
+function countOf(raw: Raw): number {
+  let sum = raw.nodes.length;
+  for (const child of raw.children.values()) sum += countOf(child);
+  return sum;
+}
+
+function addGroup(made: Groups, raw: Raw, parent: string | null, into: { groups: string[] }): void {
+  const label = parent && raw.path.startsWith(`${parent}.`) ? raw.path.slice(parent.length + 1) : raw.path;
+  const group: Group = { path: raw.path, label, parent, groups: [], nodes: [], size: 0, seconds: null, calls: null };
+  made.all.set(raw.path, group);
+  into.groups.push(raw.path);
+  settle(made, raw, raw.path, group);
+  const below = nodesBelow(raw);
+  group.size = below.length;
+  group.seconds = sumOf(below.map((node) => node.seconds));
+  group.calls = sumOf(below.map((node) => node.calls));
+}
+
+function nodesBelow(raw: Raw): GraphNode[] {
+  return [...raw.nodes, ...[...raw.children.values()].flatMap(nodesBelow)];
+}
+
+function sumOf(values: (number | null)[]): number | null {
+  const known = values.filter((value) => value !== null);
+  return known.length ? known.reduce((sum, value) => sum + value, 0) : null;
+}
+
+/** The groups around a node or a group, the outermost first. */
+export function pathTo(groups: Groups, home: string | null): string[] {
+  const path: string[] = [];
+  for (let at = home; at !== null; at = groups.all.get(at)?.parent ?? null) path.unshift(at);
+  return path;
+}
+
+/** The box a node is seen in: its own, or the outermost closed group around it. */
+export function boxOf(groups: Groups, open: ReadonlySet<string>, node: string): string {
+  const closed = pathTo(groups, groups.home.get(node) ?? null).find((path) => !open.has(path));
+  return closed === undefined ? nodeId(node) : groupId(closed);
+}
+
+const FEW = 3;
+const MANY = 60;
+
+/** Everything is closed at first; but one lone box says nothing, so the only ones are opened. */
+export function openAtFirst(groups: Groups): Set<string> {
+  const open = new Set<string>();
+  let { groups: closed, nodes } = groups.top;
+  let single = nodes.length;
+  while (closed.length > 0 && closed.length + single < FEW) {
+    const path = closed.find((each) => fewInside(groups, each));
+    if (path === undefined) break;
+    const group = groups.all.get(path)!;
+    open.add(path);
+    closed = [...closed.filter((each) => each !== path), ...group.groups];
+    single += group.nodes.length;
+  }
+  return open;
+}
+
+function fewInside(groups: Groups, path: string): boolean {
+  const group = groups.all.get(path)!;
+  return group.groups.length + group.nodes.length <= MANY;
+}
+
+export function viewOf(graph: Graph, groups: Groups, open: ReadonlySet<string>): View {
+  const byId = new Map(graph.nodes.map((node) => [node.id, node]));
+  const view: View = { boxes: [], frames: [], links: [] };
+  const show = (inside: { groups: string[]; nodes: string[] }, frame: string | null): void => {
+    for (const id of inside.nodes) {
+      const node = byId.get(id)!;
+      view.boxes.push({ id: nodeId(id), label: node.label, node, group: null, frame, seconds: node.seconds });
+    }
+    for (const path of inside.groups) {
+      const group = groups.all.get(path)!;
+      if (open.has(path)) {
+        view.frames.push(group);
+        show(group, path);
+      } else {
+        view.boxes.push({ id: groupId(path), label: group.label, node: null, group, frame, seconds: group.seconds });
+      }
+    }
+  };
+  show(groups.top, null);
+  view.links = linksOf(graph, groups, open);
+  return view;
+}
+
+function linksOf(graph: Graph, groups: Groups, open: ReadonlySet<string>): Link[] {
+  const box = new Map(graph.nodes.map((node) => [node.id, boxOf(groups, open, node.id)]));
+  const links = new Map<string, Link>();
+  for (const edge of graph.edges) {
+    const from = box.get(edge.from);
+    const to = box.get(edge.to);
+    if (from === undefined || to === undefined) continue; // an edge to a node that is not told
+    if (from === to && edge.from !== edge.to) continue; // inside a closed group
+    const key = `${from}\n${to}`;
+    const link = links.get(key) ?? { from, to, labels: [], count: 0 };
+    link.count += 1;
+    if (edge.label && !link.labels.includes(edge.label)) link.labels.push(edge.label);
+    links.set(key, link);
+  }
+  return [...links.values()];
+}
+
+/** The nodes whose label, module or function holds the text. */
+export function matching(graph: Graph, text: string): string[] {
+  const wanted = text.trim().toLowerCase();
+  if (!wanted) return [];
+  const fits = (node: GraphNode) =>
+    [node.label, node.group, node.kind, node.place?.function ?? ""].some((each) => each.toLowerCase().includes(wanted));
+  return graph.nodes.filter(fits).map((node) => node.id);
+}
+
+/** 0 … 4 by its share of the longest; null where no time is known. */
+export function heatOf(seconds: number | null, most: number): number | null {
+  if (seconds === null || most <= 0) return null;
+  return Math.min(4, Math.floor(Math.sqrt(Math.max(0, seconds) / most) * 5));
+}

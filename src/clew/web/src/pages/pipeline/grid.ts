@@ -1,0 +1,81 @@
+// A pipeline as a grid: what stands in each cell, which findings belong to which stage, what a cell shows at once.
+
+import type { Cell, Finding, Named, Pipeline } from "../../types";
+
+export interface Grid {
+  cells: Map<string, Cell[]>; // by place; several where a stage saw an item more than once
+  marks: Map<number, Finding[]>; // by stage
+  loose: Finding[]; // of no stage that is shown
+}
+
+export const placeOf = (item: number, stage: number): string => `${item} ${stage}`;
+
+export function gridOf(pipeline: Pipeline): Grid {
+  const cells = new Map<string, Cell[]>();
+  for (const cell of pipeline.cells) {
+    const place = placeOf(cell.item, cell.stage);
+    const here = cells.get(place);
+    if (here) here.push(cell);
+    else cells.set(place, [cell]);
+  }
+  const number = new Map(pipeline.stages.map((stage, index) => [stage.name, index]));
+  const marks = new Map<number, Finding[]>();
+  const loose: Finding[] = [];
+  for (const finding of pipeline.findings) {
+    const stage = finding.stage === null ? undefined : number.get(finding.stage);
+    if (stage === undefined) loose.push(finding);
+    else marks.set(stage, [...(marks.get(stage) ?? []), finding]);
+  }
+  return { cells, marks, loose };
+}
+
+export interface Glance {
+  picture: Named | null;
+  values: Named[]; // a few of the others
+  more: number; // that are not among them
+}
+
+const FEW = 2;
+
+/** What is seen of a cell before it is opened: a picture of what came out, and a few values. */
+export function glanceOf(cell: Cell): Glance {
+  const from = cell.outs.length > 0 ? cell.outs : cell.ins;
+  const picture = from.find(({ value }) => value.picture) ?? null;
+  const others = from.filter((named) => named !== picture);
+  const shown = picture ? others.slice(0, FEW) : others.slice(0, FEW + 1);
+  return { picture, values: shown, more: others.length - shown.length };
+}
+
+export function secondsOf(cells: Cell[]): number | null {
+  const known = cells.map((cell) => cell.seconds).filter((seconds) => seconds !== null);
+  return known.length ? known.reduce((sum, seconds) => sum + seconds, 0) : null;
+}
+
+export interface Chosen {
+  item: number;
+  stage: number;
+}
+
+/** Where an arrow key leads from a cell; it stays inside the grid. */
+export function stepped(from: Chosen, key: string, items: number, stages: number): Chosen | null {
+  const moves: Record<string, [number, number]> = {
+    ArrowUp: [-1, 0],
+    ArrowDown: [1, 0],
+    ArrowLeft: [0, -1],
+    ArrowRight: [0, 1],
+    k: [-1, 0],
+    j: [1, 0],
+  };
+  const move = moves[key];
+  if (!move) return null;
+  const inside = (value: number, count: number) => Math.min(count - 1, Math.max(0, value));
+  return { item: inside(from.item + move[0], items), stage: inside(from.stage + move[1], stages) };
+}
+
+/** "2:4" in the address. */
+export function chosenOf(text: string | null, items: number, stages: number): Chosen | null {
+  const found = /^(\d+):(\d+)$/.exec(text ?? "");
+  if (!found) return null;
+  const [item, stage] = [Number(found[1]), Number(found[2])];
+  return item < items && stage < stages ? { item, stage } : null;
+}

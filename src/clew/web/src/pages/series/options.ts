@@ -1,0 +1,46 @@
+import { setParams } from "../../router";
+import type { Range } from "../../plot/lines";
+import type { Axis } from "../../types";
+
+/** How curves are looked at. It stands in the page's address. */
+export interface Options {
+  axis: Axis;
+  log: boolean;
+  split: boolean; // a plot for each name
+  weight: number; // of smoothing
+}
+
+export const AXES: { value: Axis; text: string }[] = [
+  { value: "step", text: "Step" },
+  { value: "time", text: "Time" },
+  { value: "index", text: "Index" },
+];
+
+export function axisOf(text: string | null): Axis {
+  return AXES.find((each) => each.value === text)?.value ?? "step";
+}
+
+export function optionsOf(params: URLSearchParams): Options {
+  const weight = Number(params.get("smooth") ?? 0);
+  return {
+    axis: axisOf(params.get("axis")),
+    log: params.get("log") === "1",
+    split: params.get("split") === "1",
+    weight: weight > 0 && weight < 1 ? weight : 0,
+  };
+}
+
+export function setOptions({ axis, log, split, weight }: Partial<Options>): void {
+  setParams({
+    ...(axis !== undefined && { axis: axis === "step" ? null : axis }),
+    ...(log !== undefined && { log: log ? 1 : null }),
+    ...(split !== undefined && { split: split ? 1 : null }),
+    ...(weight !== undefined && { smooth: weight || null }),
+  });
+}
+
+/** What was zoomed to when the address was made. */
+export function rangeOf(params: URLSearchParams): Range | null {
+  const [from, to] = [params.get("from"), params.get("to")].map((text) => (text === null ? NaN : Number(text)));
+  return from < to ? [from, to] : null;
+}

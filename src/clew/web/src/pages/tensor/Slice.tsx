@@ -1,0 +1,153 @@
+import { useState } from "preact/hooks";
+import { runPath, useAnswer } from "../../api";
+import { count, number, shape } from "../../format";
+import { scaleFor } from "../../plot/colours";
+import { HeatMap, ScaleLegend } from "../../plot/HeatMap";
+import { setParams } from "../../router";
+import type { RunId, Slice } from "../../types";
+import { Button, Loading, Picture, Problem, Segmented, StatsTable, ValueDetail } from "../../ui";
+import { Slicer } from "./Slicer";
+
+interface SliceProps {
+  run: RunId;
+  name: string;
+  index: number;
+  total: number;
+  where: string | null; // "step 12"
+  kept: number | null; // the nearest whose values were kept
+  at: string | null;
+  onOpen: (index: number) => void;
+}
+
+/** One tensor: a plane through it as colours, or as the picture it is. */
+export function SlicePanel({ run, name, index, total, where, kept, at, onOpen }: SliceProps) {
+  const { data, error, stale, reload } = useAnswer<Slice>(runPath(run, "slice"), { name, index, at, px: 256 });
+  const step = (by: number) => onOpen(Math.max(0, Math.min(total - 1, index + by)));
+  return (
+    <section class="tensor-part">
+      <header class="tensor-head">
+        <h3>Values</h3>
+        <span>
+          tensor {count(index + 1)} of {count(total)}
+          {where && <span class="muted"> · {where}</span>}
+        </span>
+        <Button
+          kind="quiet"
+          small
+          icon="back"
+          label="The tensor before"
+          disabled={index <= 0}
+          onClick={() => step(-1)}
+        />
+        <Button
+          kind="quiet"
+          small
+          icon="right"
+          label="The tensor after"
+          disabled={index >= total - 1}
+          onClick={() => step(1)}
+        />
+        <input
+          type="range"
+          class="tensor-slider"
+          min={0}
+          max={Math.max(0, total - 1)}
+          value={index}
+          aria-label="Which tensor"
+          onInput={(event) => onOpen(Number(event.currentTarget.value))}
+        />
+      </header>
+      {error && !data ? (
+        <>
+          <Problem error={error} retry={reload} />
+          <div class="tensor-ways">
+            {kept !== null && kept !== index && (
+              <Button onClick={() => onOpen(kept)}>To the nearest that was kept: {count(kept + 1)}</Button>
+            )}
+            {at && <Button onClick={() => setParams({ at: null })}>Another plane</Button>}
+          </div>
+        </>
+      ) : data ? (
+        <Plane data={data} stale={stale} />
+      ) : (
+        <Loading what="Reading the values" />
+      )}
+    </section>
+  );
+}
+
+function Plane({ data, stale }: { data: Slice; stale: boolean }) {
+  const [look, setLook] = useState<"values" | "image">("values");
+  const scale = scaleFor(data.low, data.high);
+  const image = look === "image" && data.picture;
+  return (
+    <div class={stale ? "plane stale" : "plane"}>
+      <div class="plane-picture">
+        {image ? (
+          <Picture source={image} label="The tensor as an image" class="plane-image" />
+        ) : data.rows * data.cols === 0 ? (
+          <p class="muted">No values: the shape is {shape(data.shape)}.</p>
+        ) : (
+          <>
+            <HeatMap
+              rows={data.rows}
+              cols={data.cols}
+              data={data.data}
+              scale={scale}
+              label={`Values of ${data.dtype} ${shape(data.shape)} at ${data.at.join(", ")}`}
+              tip={(row, col) => <CellTip data={data} row={row} col={col} />}
+            />
+            <ScaleLegend scale={scale} missing={data.data.includes(null)} />
+            {data.reduced && (
+              <p class="faint">Each cell is the mean of several values: there are more than fit here.</p>
+            )}
+          </>
+        )}
+      </div>
+      <div class="plane-side">
+        {data.picture && (
+          <Segmented
+            label="Shown as"
+            value={look}
+            options={[
+              { value: "values", text: "Values" },
+              { value: "image", text: "Image" },
+            ]}
+            onChange={setLook}
+          />
+        )}
+        <Slicer dims={data.shape} at={data.at} onChange={(at) => setParams({ at: at.join(",") })} />
+        {data.value.stats ? <StatsTable stats={data.value.stats} /> : <ValueDetail value={data.value} />}
+      </div>
+    </div>
+  );
+}
+
+function CellTip({ data, row, col }: { data: Slice; row: number; col: number }) {
+  const value = data.data[row * data.cols + col];
+  return (
+    <>
+      <div class="tip-head mono">[{cellPlace(data, row, col).join(", ")}]</div>
+      <b class="mono">{value === null ? "NaN or Inf" : number(value, 7)}</b>
+    </>
+  );
+}
+
+/** Where a cell is in the tensor: "0, 2, 14, 3"; where cells are means, the first of the values in it. */
+export function cellPlace(data: Slice, row: number, col: number): string[] {
+  const free = data.at.flatMap((each, dim) => (each === ":" ? [dim] : []));
+  const cells =
+    free.length === 1
+      ? [[col, data.cols]]
+      : [
+          [row, data.rows],
+          [col, data.cols],
+        ];
+  let next = 0;
+  return data.at.map((each, dim) => {
+    if (each !== ":") return String(each);
+    const [cell, of] = cells[next++];
+    const first = Math.floor((cell * data.shape[dim]) / of);
+    return data.shape[dim] > of ? `${first}…` : String(first);
+  });
+}

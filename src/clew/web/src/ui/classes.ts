@@ -1,0 +1,4 @@
+/** "a b" of those that are there. */
+export function classes(...names: (string | false | null | undefined)[]): string {
+  return names.filter(Boolean).join(" ");
+}

@@ -1,0 +1,13 @@
+export { Button } from "./Button";
+export { classes } from "./classes";
+export { Dialog } from "./Dialog";
+export { Icon } from "./icons";
+export { useKeys } from "./keys";
+export { Menu } from "./Menu";
+export { Search } from "./Search";
+export { Segmented } from "./Segmented";
+export { Select } from "./Select";
+export { Empty, Loading, Notice, Problem, withCode } from "./states";
+export { StatusPill } from "./StatusPill";
+export { kindOf, Picture, StatsTable, Value, ValueDetail } from "./Value";
+export { VirtualList } from "./VirtualList";
