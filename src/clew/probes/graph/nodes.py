@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import PurePath
 from types import FunctionType
 from typing import Any
 
@@ -44,6 +45,11 @@ class Where:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+    @property
+    def short(self) -> str:
+        """Without the folders, for pictures."""
+        return f"{PurePath(self.file).name}:{self.line}"
 
 
 @dataclass(slots=True, eq=False)

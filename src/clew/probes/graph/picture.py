@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _CHAR, _LINE, _GAP_X, _GAP_Y = 7, 26, 24, 34  # pixels
 _LONGEST = 40  # characters of a box in the drawing; the rest is in its title
+_ALIGNED = 48  # characters of a line that others are brought in line with
 _COLOURS = {"input": "#dbeafe", "operator": "#dcfce7", "step": "#f5f5f4", "guard": "#fef3c7", "output": "#dbeafe"}
 
 
@@ -70,13 +71,13 @@ def text(graph: Graph) -> str:
     """For a terminal: one line a step, with what it needs."""
     named = {box.key: box for box in boxes(graph)}
     numbers = {key: str(number) for number, key in enumerate(named, 1)}
-    lines = [repr(graph)]
+    said = {}
     for key, box in named.items():
         needs = ", ".join(numbers[need] for need in box.needs if need in numbers)
-        came = f"  ← {needs}" if needs else ""
-        said = " ".join(box.text.split())
-        lines.append(f"{numbers[key]:>4}  {said}{came}" + (f"    {box.hint}" if box.hint else ""))
-    return "\n".join(lines)
+        said[key] = " ".join(box.text.split()) + (f"  ← {needs}" if needs else "")
+    width = max((len(line) for line in said.values() if len(line) <= _ALIGNED), default=0)
+    lines = [f"{numbers[key]:>4}  {line:<{width}}    {named[key].hint}".rstrip() for key, line in said.items()]
+    return "\n".join([repr(graph), *lines])
 
 
 # ---- the drawing -----------------------------------------------------------------------------------------------------
