@@ -24,7 +24,7 @@ def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*words: str) -> int:
-    return main(["run-graph", "bundle", "--trusted", *words])
+    return main(["run-graph", "bundle", *words])
 
 
 def results(path: str = "out.parquet") -> list[int | None]:
@@ -67,9 +67,9 @@ def test_processes_and_words_for_machines(capsys: Captured) -> None:
     assert json.loads(capsys.readouterr().out) == {"output": "out.arrow", "done": 3, "before": 0, "failures": []}
 
 
-def test_nothing_runs_without_trust(capsys: Captured) -> None:
-    assert main(["run-graph", "bundle", "--input", "in.parquet", "--output", "out.parquet"]) == 2
-    assert "trusted" in capsys.readouterr().err
+def test_nothing_runs_that_the_names_do_not_cover(capsys: Captured) -> None:
+    assert run("--input", "in.parquet", "--output", "out.parquet", "--trusted", "another,0123") == 2
+    assert "give --trusted more names" in capsys.readouterr().err
     assert not Path("out.parquet").exists()
 
 
