@@ -140,6 +140,10 @@ def _with_subclasses(cls: type) -> Iterator[type]:
 
 
 def _module(call: Call) -> ModuleType:
+    if call.module.startswith("clew.graph."):
+        what = f"{call.function} is a step of a graph, which a run does not hold."
+        remedy = "Run the graph again (clew.load, graph.run), or call the operator itself with `call.args`."
+        raise RerunError("rerun-graph", what, remedy)
     try:
         return _main(call) if call.module == "__main__" else _imported(call.module, call.file)
     except RerunError:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import clew
+from clew.errors import RerunError
 from clew.store.graphs import MODULE, read_graphs
 
 
@@ -51,3 +54,11 @@ def test_edges_say_which_argument_they_lead_into_and_nodes_their_module(tmp_path
     groups = {node["label"]: node["group"] for node in drawing["nodes"]}
     assert groups["clean"].endswith("test_drawing")
     assert groups[".upper()"] == "test_drawing"
+
+
+def test_a_stored_step_is_not_made_again_without_its_graph(tmp_path: Path) -> None:
+    graph = clew.record(pipeline, " ab ", "-")
+    with clew.run(path=tmp_path / "run") as run:
+        graph.run({"text": "cd", "by": "+"}, record=True)
+    with pytest.raises(RerunError, match="is a step of a graph"):
+        run.calls("clean")[0].rerun()

@@ -206,7 +206,8 @@ def _token(value: Any, depth: int) -> Any:
         return array
     modules = getattr(value, "state_dict", None)
     if modules is not None and _is_torch(value, "nn.Module"):
-        return id(value), value.training, tuple((name, _array(t)) for name, t in modules().items())
+        # TorchScript makes an object anew each time it is asked for a tensor: not who it is, but where its numbers are
+        return id(value), value.training, tuple((name, *_array(t)[1:]) for name, t in modules().items())
     if tensorflow.is_variable(value) or tensorflow.is_layer(value) or tensorflow.is_module(value):
         return id(value), tuple(str(one.shape) for one in tensorflow.variables_of(value))
     return id(value)
