@@ -12,11 +12,18 @@ if TYPE_CHECKING:
 
 
 def add(subparsers: Any) -> None:
-    parser = subparsers.add_parser("export", help="write a run for other tools: JSON, Parquet, HDF5, TensorBoard, Perfetto")
+    parser = subparsers.add_parser(
+        "export", help="write a run for other tools: JSON, Parquet, HDF5, TensorBoard, Perfetto"
+    )
     parser.description = "Writes a run, or some names of it, as a file for other tools."
     parser.add_argument("run", metavar="RUN", help="a run's folder, its name, or `latest`")
     parser.add_argument("names", metavar="NAME", nargs="*", help="only this name (or pattern)")
-    parser.add_argument("--to", required=True, metavar="FORMAT", help="json, csv, parquet, hdf5, zarr, safetensors, tensorboard, perfetto")
+    parser.add_argument(
+        "--to",
+        required=True,
+        metavar="FORMAT",
+        help="json, csv, parquet, hdf5, zarr, safetensors, tensorboard, perfetto",
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="where to (a file named after the run, here)")
     parser.add_argument("--json", action="store_true", help="say what was written for machines")
 

@@ -34,6 +34,7 @@ class ShardCalls:
         self.finished = self.reader.ends
         self.count = len(self.starts)
         self._asked = 0
+        self._hidden: dict[int, tuple[Column, Rows]] = {}
 
     def start(self, name: str) -> Column:
         return self.starts.column(name)
@@ -66,7 +67,7 @@ class ShardCalls:
 
     def raised(self) -> npt.NDArray[np.bool_]:
         """Which of the ends are exceptions."""
-        return np.asarray(self.finished.error != None, dtype=np.bool_)  # noqa: E711  (each cell, not the array)
+        return self.finished.given("error")
 
     @cached_property
     def parents(self) -> Rows:
@@ -95,8 +96,31 @@ class ShardCalls:
     @cached_property
     def _rows_by_call(self) -> tuple[Column, Rows]:
         calls = self.table.column(self.shard, "call")
+        if is_sorted(calls):  # one call after the other, or only one
+            return calls, np.arange(len(calls), dtype=np.int64)
         order = np.argsort(calls, kind="stable").astype(np.int64)
         return calls[order], order
+
+    def count_rows(self, ids: Column) -> Rows:
+        """How many rows each of these calls has, hidden ones among them."""
+        calls, _ = self._rows_by_call
+        return np.searchsorted(calls, ids, side="right") - np.searchsorted(calls, ids, side="left")
+
+    def hidden(self, code: int) -> tuple[Column, Rows]:
+        """Rows that are no changes but carry a `STEP`, `INPUT`, `OUTPUT` or `ITEM`: their calls, sorted, and they."""
+        if code not in self._hidden:
+            rows = self.table.rows_that_are(self.shard, code)
+            calls = self.table.column(self.shard, "call")[rows]
+            if not is_sorted(calls):
+                order = np.argsort(calls, kind="stable")
+                calls, rows = calls[order], rows[order]
+            self._hidden[code] = calls, rows
+        return self._hidden[code]
+
+    def count_children(self, places: Rows) -> Rows:
+        """How many calls of the same process each of these made."""
+        parents, _ = self._by_parent
+        return np.searchsorted(parents, places, side="right") - np.searchsorted(parents, places, side="left")
 
     def rows(self, id: int) -> Rows:
         """Rows (within the shard) of the changes people see of one call, in the order they happened."""
@@ -123,11 +147,10 @@ class ShardCalls:
     @cached_property
     def in_order(self) -> bool:
         """Whether within every call a later row has a later time: true unless rows were held back."""
-        times = self.table.column(self.shard, "time")
-        if is_sorted(times):
+        if self.table.changes[self.shard].is_sorted("time"):
             return True
         calls, order = self._rows_by_call
-        times = times[order]
+        times = self.table.column(self.shard, "time")[order]
         return bool(np.all((times[1:] >= times[:-1]) | (calls[1:] != calls[:-1])))
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from clew.history.call import Call
 from clew.history.table import INPUT, ITEM, OUTPUT
 from clew.history.trace import Trace
@@ -56,7 +54,7 @@ def _marked(run: Run) -> list[tuple[int, dict[str, Any]]]:
     for number, shard in enumerate(view.table.shards):
         if not any(site.role == "item" for site in shard.sites.values()):
             continue
-        rows = np.flatnonzero(view.table.names_in(number) == ITEM)
+        rows = view.table.rows_that_are(number, ITEM)
         for row in rows.tolist():
             noted = view.table.value(row + int(view.table.offsets[number]))
             place = view.calls.place(number, int(view.table.column(number, "call")[row]))

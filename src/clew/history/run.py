@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -157,6 +158,17 @@ class Run:
             what = f"No `{name}` was recorded in {self.path.name};"
             raise UnknownNameError("unknown-name", what, nearest(name, self.names))
 
+    # ---- for people
+
+    def view(self) -> Any:
+        """The page of this run: in a notebook a frame, elsewhere in the browser. `close()` ends its server."""
+        # By its name: the page knows runs, and a run need not know the page.
+        return importlib.import_module("clew.page.serving").view(self.path)
+
+    def report(self, path: str | Path = "report.html", **chosen: Any) -> Any:
+        """One file that opens without clew: `names=`, `without=` and `limit=` choose what goes in."""
+        return importlib.import_module("clew.page.report").make_report(self, path, **chosen)
+
     # ---- reading
 
     @property
@@ -166,8 +178,6 @@ class Run:
             shards = self._opened().shards
             self._view = View(self.path, shards, self._start_ns())
         return self._view
-
-    view = tables
 
     def _start_ns(self) -> int:
         started = self.meta.get("started_ns")

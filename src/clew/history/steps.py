@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from clew.history.calls import CallTable, ShardCalls, find_sorted
-from clew.history.table import STEP, Column, Table
+from clew.history.table import STEP, Column, Table, is_sorted
 from clew.records import Kind
 
 if TYPE_CHECKING:
@@ -49,9 +49,36 @@ class Steps:
 
     def of_call(self, shard: int, place: int) -> Any:
         """The step at which a call began, or None."""
+        return self.of_calls(shard, np.array([place], dtype=np.int64))[0]
+
+    def of_calls(self, shard: int, places: Rows) -> list[Any]:
+        """The step at which each of these calls of a shard began, or None."""
         marks = self._marks_of(shard)
-        found = int(marks.when_begun(np.array([place], dtype=np.int64))[0]) if marks.count else -1
-        return None if found < 0 else marks.values(np.array([found], dtype=np.int64))[0]
+        steps = np.full(len(places), None, dtype=object)
+        if marks.count:
+            found = marks.when_begun(places)
+            steps[found >= 0] = marks.values(found[found >= 0])
+        result: list[Any] = steps.tolist()
+        return result
+
+    def numbers(self, rows: Rows) -> npt.NDArray[np.float64] | None:
+        """The step of each of these changes at the speed of the column; None if one of them is no number."""
+        steps = np.full(len(rows), np.nan)
+        lacking = np.ones(len(rows), dtype=np.bool_)
+        where = self.table.shard_of(rows)
+        for shard in np.unique(where).tolist():
+            marks = self._marks_of(shard)
+            if marks.count:
+                inside = np.flatnonzero(where == shard)
+                found = marks.before(rows[inside] - self.table.offsets[shard])
+                said = marks.numbers(found[found >= 0])
+                if said is None:
+                    return None
+                steps[inside[found >= 0]] = said
+                lacking[inside[found >= 0]] = False
+        if lacking.any():
+            steps[lacking] = self.table.ordinals(rows[lacking])
+        return steps
 
     def _marks_of(self, shard: int) -> Marks:
         if shard not in self._marks:
@@ -71,13 +98,16 @@ class Marks:
         self.shard = calls.shard
         said = self._said()
         told = np.flatnonzero(calls.step_given())
-        call = np.concatenate([calls.start("call")[told], table.column(self.shard, "call")[said]])
+        changes = table.changes[self.shard]
+        call = np.concatenate([calls.start("call")[told], changes.gather("call", said)])
         row = np.concatenate([-1 - told, said])  # told when it began: before its first row; and where that stands
-        time = np.concatenate([calls.start("time")[told], table.column(self.shard, "time")[said]])
-        order = np.lexsort((row, time, call))
-        self.call, self.time, self.row = call[order], time[order], row[order]
-        self.count = len(order)
-        self._known = np.unique(call)
+        time = np.concatenate([calls.start("time")[told], changes.gather("time", said)])
+        if not _in_order(call, time, row):
+            order = np.lexsort((row, time, call))
+            call, time, row = call[order], time[order], row[order]
+        self.call, self.time, self.row = call, time, row
+        self.count = len(call)
+        self._known = call[np.flatnonzero(np.append(True, call[1:] != call[:-1]))] if self.count else call
 
     @cached_property
     def _told(self) -> tuple[Column, Rows]:
@@ -98,8 +128,8 @@ class Marks:
         return self._time_key(self.call, self.time)
 
     def _said(self) -> Rows:
-        rows = np.flatnonzero(self.table.names_in(self.shard) == STEP).astype(np.int64)
-        kinds = self.table.column(self.shard, "kind")[rows]
+        rows = self.table.rows_that_are(self.shard, STEP)
+        kinds = self.table.changes[self.shard].gather("kind", rows)
         held: Rows = rows[(kinds != Kind.NONE) & (kinds != Kind.DELETED)]
         return held
 
@@ -114,6 +144,20 @@ class Marks:
         for place, value in zip(said.tolist(), read, strict=True):
             values[place] = plain_step(value)
         return values[back]
+
+    def numbers(self, marks: Rows) -> npt.NDArray[np.float64] | None:
+        """The steps these marks say, if all of them are finite numbers in the rows themselves."""
+        rows = self.row[marks]
+        said = np.maximum(rows, 0)
+        changes = self.table.changes[self.shard]
+        kinds = changes.gather("kind", said)
+        plain = (rows < 0) | (kinds == Kind.INT) | (kinds == Kind.FLOAT)
+        if not plain.all():
+            return _finite(self.values(marks))
+        steps = changes.gather("number", said).astype(np.float64)
+        told = rows < 0
+        steps[told] = self.calls.start("step")[-1 - rows[told]]
+        return steps if bool(np.isfinite(steps).all()) else None
 
     def _row_key(self, call: Column, row: Column) -> Rows:
         ranks = np.searchsorted(self._known, call).astype(np.int64)
@@ -137,8 +181,11 @@ class Marks:
 
     def before(self, rows: Rows) -> Rows:
         """For each row of the shard the mark that holds there, -1 for none."""
-        call = self.table.column(self.shard, "call")[rows]
-        if self.calls.in_order:
+        call = self.table.changes[self.shard].gather("call", rows)
+        if self._by_row is not None:
+            found = self._by_row[rows].astype(np.int64)
+            found[self.call[np.maximum(found, 0)] != call] = -1
+        elif self.calls.in_order:
             found = self._last(self._row_keys, self._row_key(call, rows), call)
         else:
             found = self._last_by_time(call, self.table.column(self.shard, "time")[rows], rows)
@@ -147,6 +194,16 @@ class Marks:
             ids, back = np.unique(call[open_], return_inverse=True)
             found[open_] = self.when_begun(self.calls.places(ids))[back]
         return found
+
+    @cached_property
+    def _by_row(self) -> npt.NDArray[np.int32] | None:
+        """For each row of the shard the last mark at or before it; None where calls take turns with their rows."""
+        in_turn = self.table.changes[self.shard].is_sorted("call")
+        if not self.calls.in_order or not in_turn or not is_sorted(self.row) or bool((self.row < 0).any()):
+            return None
+        said = np.zeros(self.table.lengths[self.shard], dtype=np.bool_)
+        said[self.row] = True
+        return np.cumsum(said, dtype=np.int32) - 1
 
     def _last_by_time(self, call: Column, time: Column, rows: Rows) -> Rows:
         """As `_last`, where rows are out of order: marks and questions sorted together, the last mark carried on."""
@@ -178,6 +235,18 @@ class Marks:
             found[asking] = self._last(self._time_keys, self._time_key(call, starts[here]), call)
             here = up
         return found
+
+
+def _in_order(call: Column, time: Column, row: Column) -> bool:
+    """Whether they are sorted by call, then time, then row: a single loop writes them so."""
+    later = row[1:] >= row[:-1]
+    later = (time[1:] > time[:-1]) | ((time[1:] == time[:-1]) & later)
+    return bool(np.all((call[1:] > call[:-1]) | ((call[1:] == call[:-1]) & later)))
+
+
+def _finite(steps: npt.NDArray[np.object_]) -> npt.NDArray[np.float64] | None:
+    plain = all(type(step) in (int, float) and abs(step) < float("inf") for step in steps.tolist())
+    return steps.astype(np.float64) if plain else None
 
 
 def plain_step(value: Any) -> Any:

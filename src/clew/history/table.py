@@ -8,22 +8,23 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from clew.history.lazy import Rows
 from clew.records import DELETED, Function, Kind, Site, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from clew.history.lazy import Rows
     from clew.store.shard import ShardReader
 
 Column = npt.NDArray[Any]
 
 UNKNOWN = -1  # the name of a row whose site has an id no writer gives out
+_FEW_SITES = 16  # so many searches are faster than writing down where every row is
 ASKED_OFTEN = 4  # names asked for one by one before sorting all rows by name pays
 STEP = -2  # the name of a row that carries a step and is no change people see
 INPUT, OUTPUT = -3, -4  # likewise: an argument, a result
@@ -53,12 +54,12 @@ class Table:
     def gather(self, name: str, rows: Rows) -> Column:
         """A column's cells at these rows, wherever their shards are."""
         if len(self.shards) == 1:
-            return self.column(0, name)[rows]
+            return self.changes[0].gather(name, rows)
         where = self.shard_of(rows)
         parts = [(where == shard, shard) for shard in np.unique(where).tolist()]
         out: Column | None = None
         for mask, shard in parts:
-            cells = self.column(shard, name)[rows[mask] - self.offsets[shard]]
+            cells = self.changes[shard].gather(name, rows[mask] - self.offsets[shard])
             if out is None:
                 out = np.empty(len(rows), dtype=cells.dtype)
             out[mask] = cells
@@ -96,6 +97,13 @@ class Table:
         """The number of the name of every row of a shard."""
         return look_up(self._name_of_site[shard], self.column(shard, "site"))
 
+    def rows_that_are(self, shard: int, code: int) -> Rows:
+        """Rows (within the shard) that carry something people do not see as a change: `STEP`, `INPUT`, `ITEM`."""
+        if not bool(np.any(self._name_of_site[shard] == code)):
+            return np.empty(0, dtype=np.int64)
+        hits = look_up(self._name_of_site[shard] == code, self.column(shard, "site"))
+        return np.flatnonzero(hits).astype(np.int64, copy=False)
+
     def names_at(self, rows: Rows) -> Column:
         """The number of the name of each of these rows."""
         if len(self.shards) == 1:
@@ -112,19 +120,31 @@ class Table:
     def first_seen(self) -> dict[str, int]:
         """name → time (ns) of its first change, in that order: the names of the run."""
         first = np.full(len(self._known), np.iinfo(np.int64).max, dtype=np.int64)
-        for shard, reader in enumerate(self.shards):
-            sites = self.column(shard, "site")
-            for id, row in first_rows(sites, len(self._name_of_site[shard]) - 1):
-                site = reader.sites.get(id)
-                if site is not None and site.role == "value":
-                    number = self._known[site.name]
-                    first[number] = min(first[number], int(self.column(shard, "time")[row]))
+        for shard, names in enumerate(self._name_of_site):
+            rows = self._scanned[shard].first
+            there = np.flatnonzero((rows >= 0) & (names[:-1] >= 0))
+            there = there[np.argsort(rows[there])]
+            times = self.changes[shard].take(rows[there]).time
+            np.minimum.at(first, names[there], times)
         seen = [(time, number, name) for (name, number), time in zip(self._known.items(), first.tolist(), strict=True)]
         return {name: time for time, _, name in sorted(seen) if time != np.iinfo(np.int64).max}
+
+    @cached_property
+    def _scanned(self) -> list[Scan]:
+        return [scan(self.column(shard, "site"), len(table) - 1) for shard, table in enumerate(self._name_of_site)]
 
     @property
     def names(self) -> list[str]:
         return list(self.first_seen)
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """name → how often it changed, in the order of `names`."""
+        totals = np.zeros(len(self._known), dtype=np.int64)
+        for names, scanned in zip(self._name_of_site, self._scanned, strict=True):
+            seen = names[:-1] >= 0
+            np.add.at(totals, names[:-1][seen], scanned.total[seen])
+        return {name: int(totals[self._known[name]]) for name in self.first_seen}
 
     # ---- rows
 
@@ -168,7 +188,14 @@ class Table:
         names = look_up(self._name_of_site[shard], self.column(shard, "site")[rows])
         return np.asarray(names >= 0, dtype=np.bool_)
 
+    @cached_property
+    def _is_in_time(self) -> bool:
+        """Whether all rows are in order of time as they are: a single process writes them so."""
+        return len(self.shards) == 1 and self.changes[0].is_sorted("time")
+
     def _in_time(self, rows: Rows) -> Rows:
+        if self._is_in_time:
+            return rows
         times = self.gather("time", rows)
         if is_sorted(times):
             return rows
@@ -336,16 +363,35 @@ def distinct(ids: Column) -> tuple[Column, Column]:
     return np.flatnonzero(there), (np.cumsum(there) - 1)[ids]
 
 
-def first_rows(sites: Column, limit: int) -> list[tuple[int, int]]:
-    """(site, its first row) for every site below `limit` that has a row, without sorting millions of them."""
-    first = np.full(limit + 1, -1, dtype=np.int64)
+class Scan(NamedTuple):
+    """By site: its first row (-1: none), and how many rows it has."""
+
+    first: Rows
+    total: Rows
+
+
+def scan(sites: Column, limit: int) -> Scan:
+    """One pass over millions of rows, for every site below `limit`, without sorting them."""
+    first, count = np.full(limit, -1, dtype=np.int64), np.zeros(limit, dtype=np.int64)
     block = 1 << 20
+    every = np.arange(limit + 1)
     for begin in range(0, len(sites), block):
-        part = look_up(np.arange(limit + 1), sites[begin : begin + block])
-        here = np.full(limit + 1, -1, dtype=np.int64)
-        here[part[::-1]] = np.arange(begin + len(part) - 1, begin - 1, -1)  # the last write wins: the first row
-        first = np.where(first < 0, here, first)
-    return [(id, row) for id, row in enumerate(first[:limit].tolist()) if row >= 0]
+        part = sites[begin : begin + block]
+        inside = part if _within(part, limit) else look_up(every, part)
+        here = np.bincount(inside, minlength=limit + 1)[:limit]
+        new = np.flatnonzero((here > 0) & (first < 0))
+        if len(new) > _FEW_SITES:
+            place = np.empty(limit + 1, dtype=np.int64)
+            place[inside[::-1]] = np.arange(begin + len(part) - 1, begin - 1, -1)  # the last write wins: the first row
+            first[new] = place[new]
+        else:
+            first[new] = [begin + int(np.argmax(inside == id)) for id in new.tolist()]
+        count += here
+    return Scan(first, count)
+
+
+def _within(ids: Column, limit: int) -> bool:
+    return bool(len(ids) == 0 or (int(ids.min()) >= 0 and int(ids.max()) < limit))
 
 
 def places(haystack: Rows, needles: Rows) -> Rows:

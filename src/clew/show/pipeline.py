@@ -72,6 +72,13 @@ def _trace_rows(trace: Trace) -> list[Row]:
     return [*out, *(row for name, stage in stages.items() for row in _stage_rows(stage, several, _way(name, known)))]
 
 
+def head_lines(trace: Trace) -> list[str]:
+    """What stands above the stages, as plain text."""
+    stages = trace.stages
+    passages = [call._passage for stage in stages.values() for call in stage]
+    return [row.line.text for row in _head(len(trace.items), len(stages), passages, trace.facts)]
+
+
 def _way(stage: str, known: set[str]) -> str:
     """How to get at a stage: `trace.load`, or `trace["to tensor"]`."""
     if stage.isidentifier() and stage not in known:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, overload
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from clew.records import Kind
-from clew.store.arrays import present, view
+from clew.store.arrays import numbers, present, view
 from clew.store.format import NO_ID, NO_STEP
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ class Piece(Protocol):
 
     def __len__(self) -> int: ...
     def column(self, name: str) -> Array: ...
+    def given(self, name: str) -> Array: ...
+    def pick(self, name: str, rows: Array) -> Array: ...
 
 
 class StructPiece:
@@ -50,6 +53,19 @@ class StructPiece:
         missing = None if _EMPTY_DTYPES.get(name) is object else NO_STEP  # a file from before there was such a field
         return np.full(len(self), missing, _EMPTY_DTYPES.get(name, np.int64))
 
+    def given(self, name: str) -> Array:
+        if self._struct.type.get_field_index(name) < 0:
+            return np.zeros(len(self), bool)
+        return np.asarray(present(self._struct.field(name)))
+
+    def pick(self, name: str, rows: Array) -> Array:
+        """Some cells: of a column of texts, without making the others."""
+        if name in self._columns or self._struct.type.get_field_index(name) < 0:
+            return self.column(name).take(rows)
+        field = self._struct.field(name)
+        is_text = pa.types.is_string(field.type)
+        return to_numpy(field.take(numbers(rows, pa.int64()))) if is_text else self.column(name).take(rows)
+
 
 class SpannedPiece:
     """The changes of one batch: what their spans say of them is spread over the rows when somebody asks."""
@@ -72,6 +88,12 @@ class SpannedPiece:
         if found is None:
             found = self._columns[name] = spread(self._rows, self._spans)
         return found
+
+    def given(self, name: str) -> Array:
+        return np.ones(len(self), bool) if name in _SPREAD else self._rows.given(name)
+
+    def pick(self, name: str, rows: Array) -> Array:
+        return self.column(name).take(rows) if name in _SPREAD else self._rows.pick(name, rows)
 
 
 def _calls(changes: StructPiece, spans: StructPiece) -> Array:
@@ -111,7 +133,13 @@ class PickedPiece:
         return len(self._rows)
 
     def column(self, name: str) -> Array:
-        return self._piece.column(name).take(self._rows)
+        return self._piece.pick(name, self._rows)
+
+    def pick(self, name: str, rows: Array) -> Array:
+        return self._piece.pick(name, self._rows.take(rows))
+
+    def given(self, name: str) -> Array:
+        return self._piece.given(name).take(self._rows)
 
 
 def to_numpy(array: pa.Array) -> Array:
@@ -120,8 +148,8 @@ def to_numpy(array: pa.Array) -> Array:
         texts = np.empty(len(array), object)
         texts[:] = array.to_pylist()
         return texts
-    numbers: Array = view(array)
-    return np.where(present(array), numbers, NO_STEP) if array.null_count else numbers
+    found: Array = view(array)
+    return np.where(present(array), found, NO_STEP) if array.null_count else found
 
 
 class _Column:
@@ -155,6 +183,24 @@ class Columns:
         if found is None:
             found = self._joined[name] = self._join(name)
         return found
+
+    def gather(self, name: str, rows: Array) -> Array:
+        """The cells of a column at these rows. Ascending ones are taken from the pieces, without joining the column."""
+        if name in self._joined or len(self.pieces) < 2 or len(rows) == 0 or bool((rows[1:] < rows[:-1]).any()):
+            return self.column(name)[rows]
+        cuts = np.searchsorted(rows, self._ends)
+        parts = zip(self.pieces, self._ends[:-1], cuts[:-1], cuts[1:], strict=True)
+        return np.concatenate([piece.column(name)[rows[a:b] - start] for piece, start, a, b in parts if a < b])
+
+    def is_sorted(self, name: str) -> bool:
+        """Whether a column of numbers never falls; piece by piece, without joining it."""
+        columns = [piece.column(name) for piece in self.pieces if len(piece)]
+        inside = all(bool((column[1:] >= column[:-1]).all()) for column in columns)
+        return inside and all(a[-1] <= b[0] for a, b in pairwise(columns))
+
+    def given(self, name: str) -> Array:
+        """Which rows say anything under `name`: of a column of texts, without making the texts."""
+        return np.concatenate([np.empty(0, bool), *(piece.given(name) for piece in self.pieces)])
 
     def take(self, rows: Array) -> Self:
         """The rows of these numbers, which must ascend; each column is gathered when asked for."""

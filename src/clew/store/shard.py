@@ -16,7 +16,7 @@ from clew.store.files import size_of
 from clew.store.folder import host_slug
 from clew.store.format import BLOBS_NAME, RECORDS_NAME
 from clew.store.stream import Batch, RecordStream
-from clew.store.valuetable import ValueTable
+from clew.store.valuetable import Outline, ValueTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -77,6 +77,14 @@ class ShardReader:
     def values(self, ids: Iterable[int]) -> list[Value]:
         """Many at once, in the order of `ids`; several times faster than one by one."""
         return self._values.many(ids)
+
+    def outlines(self, ids: Iterable[int]) -> list[Outline]:
+        """What is known of these values without reading them, and how many bytes reading each would take."""
+        return self._values.outlines(ids)
+
+    def single_numbers(self, ids: Iterable[int]) -> tuple[Array, Array]:
+        """The number in each value that is an array or a scalar of one element, and which of them are."""
+        return self._values.single_numbers(ids)
 
     def verify(self) -> None:
         """Read every blob; `problems` then tells of each that is damaged."""

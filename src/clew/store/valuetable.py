@@ -12,6 +12,7 @@ import pyarrow as pa
 from clew.records import Kept, Summary, Value
 from clew.store.arrays import numbers, view
 from clew.store.blobs import DamagedBlobError, Part, read_blob
+from clew.store.singles import single_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 _STATISTICS = ("min", "max", "mean", "std", "nan", "inf", "norm", "zeros")
 _SUMMARY_FIELDS = ("shape", "dtype", "device", "length", "size", *_STATISTICS)  # in the order of `Summary`
-_VALUE_FIELDS = ("type", "body", "kept", "why", "digest", *_SUMMARY_FIELDS, "parts")
+_HEAD_FIELDS = ("type", "kept", "why", "digest", *_SUMMARY_FIELDS)
 
 
 class _Segment(NamedTuple):
@@ -29,6 +30,13 @@ class _Segment(NamedTuple):
 
     ids: Array
     rows: Array
+
+
+class Outline(NamedTuple):
+    """What is known of a value without reading it: everything but its body and its bytes, and how many those are."""
+
+    value: Value
+    stored: int
 
 
 class ValueTable:
@@ -63,17 +71,38 @@ class ValueTable:
     def many(self, ids: Iterable[int]) -> list[Value]:
         """The values of these ids, in their order."""
         wanted = np.fromiter(ids, np.int64)
+        found = [_lost() for _ in wanted]
+        for places, batch in self._by_batch(wanted):
+            for place, value in zip(places, self._read(batch), strict=True):
+                found[place] = value
+        return found
+
+    def outlines(self, ids: Iterable[int]) -> list[Outline]:
+        """The outlines of these values, in their order: nothing of the blob file is read."""
+        wanted = np.fromiter(ids, np.int64)
+        found = [Outline(_lost(), 0) for _ in wanted]
+        for places, batch in self._by_batch(wanted):
+            for place, outline in zip(places, _outlined(batch), strict=True):
+                found[place] = outline
+        return found
+
+    def single_numbers(self, ids: Iterable[int]) -> tuple[Array, Array]:
+        """The number in each array or scalar of one element, at the speed of columns, and which have one."""
+        wanted = np.fromiter(ids, np.int64)
+        found, there = np.full(len(wanted), np.nan), np.zeros(len(wanted), bool)
+        for places, batch in self._by_batch(wanted):
+            found[places], there[places] = single_numbers(batch)
+        return found, there
+
+    def _by_batch(self, wanted: Array) -> Iterator[tuple[list[int], pa.StructArray]]:
+        """The places among the wanted ids whose values are in one batch, and their rows of it, batch by batch."""
         rows = self._locate(wanted)
-        found = [_lost() for _ in range(len(wanted))]
         starts = np.array(self._starts, np.int64)
         there = np.flatnonzero(rows >= 0)
         batches = np.searchsorted(starts, rows[there], side="right") - 1
         for number in np.unique(batches).tolist():
             places = there[batches == number]
-            batch = self._batches[number].take(numbers(rows[places] - starts[number], pa.int64()))
-            for place, value in zip(places.tolist(), self._read(batch), strict=True):
-                found[place] = value
-        return found
+            yield places.tolist(), self._batches[number].take(numbers(rows[places] - starts[number], pa.int64()))
 
     def check_blobs(self) -> None:
         """Read every blob once and say which are damaged."""
@@ -108,12 +137,10 @@ class ValueTable:
             self._segments.append(_sorted(*map(np.concatenate, zip(earlier, later, strict=True))))
 
     def _read(self, batch: pa.StructArray) -> Iterator[Value]:
-        columns = {name: _listed(batch, name) for name in _VALUE_FIELDS}
-        summaries = zip(*(columns[name] for name in _SUMMARY_FIELDS), strict=False)
-        own = zip(*(columns[name] for name in ("type", "body", "kept", "why", "digest", "parts")), strict=False)
-        for (type, body, kept, why, digest, parts), (shape, *rest) in zip(own, summaries, strict=False):
-            summary = Summary(None if shape is None else tuple(shape), *rest)
-            yield self._value(Value(type, body, [], kept, why, summary, digest), parts or ())
+        bodies, parts = _listed(batch, "body"), _listed(batch, "parts")
+        for value, body, found in zip(_heads(batch), bodies, parts, strict=False):
+            value.body = body
+            yield self._value(value, found or ())
 
     def _value(self, value: Value, parts: Iterable[dict[str, Any]]) -> Value:
         try:
@@ -133,6 +160,28 @@ class ValueTable:
         except DamagedBlobError as damage:
             self._say(f"{damage}; the values that need them are given without")
             return None
+
+
+def _heads(batch: pa.StructArray) -> Iterator[Value]:
+    """The values of a batch, without their bodies and parts."""
+    columns = {name: _listed(batch, name) for name in _HEAD_FIELDS}
+    summaries = zip(*(columns[name] for name in _SUMMARY_FIELDS), strict=False)
+    own = zip(*(columns[name] for name in ("type", "kept", "why", "digest")), strict=False)
+    for (type, kept, why, digest), (shape, *rest) in zip(own, summaries, strict=False):
+        summary = Summary(None if shape is None else tuple(shape), *rest)
+        yield Value(type, None, [], kept, why, summary, digest)
+
+
+def _outlined(batch: pa.StructArray) -> Iterator[Outline]:
+    bodies = batch.field("body")
+    sizes = np.diff(np.frombuffer(bodies.buffers()[1], np.int64, len(bodies) + 1, 8 * bodies.offset))
+    lengths = batch.field("parts").to_pylist() if len(batch.field("parts").flatten()) else repeat(())
+    for value, size, parts in zip(_heads(batch), sizes.tolist(), lengths, strict=False):
+        try:
+            value.kept = Kept(value.kept)
+        except ValueError:
+            value = _without_content(value, f"kept as {value.kept}, which this version of clew does not know")
+        yield Outline(value, size + sum(part["length"] for part in parts))
 
 
 def _part(fields: dict[str, Any]) -> Part:

@@ -1,0 +1,181 @@
+"""The page, served: a socket on loopback, a token, a thread; the browser, or a frame in a notebook."""
+
+from __future__ import annotations
+
+import errno
+import html
+import os
+import secrets
+import socket
+import sys
+import threading
+import time
+import webbrowser
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from clew import env
+from clew.errors import OptionError, PageError
+from clew.page.shelf import Shelf, run_id
+
+HOST = "127.0.0.1"
+PORT = 8412  # unless it is taken: always the same, so that one can forward it
+PATIENCE = 10.0  # seconds for the server to begin
+_HEIGHT = 760
+
+
+class Served:
+    """A server that runs in a thread of this process. A notebook shows its page; `close()` ends it."""
+
+    def __init__(self, shelf: Shelf, *, port: int | None = None, framed: bool = False) -> None:
+        import uvicorn
+
+        from clew.page.server import make_app
+
+        self.token = secrets.token_urlsafe(24)
+        self.shelf = shelf
+        self.route = "/"
+        self._socket = bound(port)
+        self.port = int(self._socket.getsockname()[1])
+        config = uvicorn.Config(
+            make_app(shelf, self.token, framed=framed),
+            log_level="error",
+            access_log=False,  # it would write the token
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=1,
+            ws="none",
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name="clew-page", daemon=True)
+        self._thread.start()
+        self._await_start()
+
+    def _run(self) -> None:
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            self._socket.close()
+
+    def _await_start(self) -> None:
+        end = time.monotonic() + PATIENCE
+        while not self._server.started and self._thread.is_alive() and time.monotonic() < end:
+            time.sleep(0.005)
+        if not self._server.started:
+            self.close()
+            raise PageError("no-server", "The page's server did not begin.", "Try again, with another --port.")
+
+    @property
+    def address(self) -> str:
+        """Where it is, with the token, at the page that was asked for."""
+        return f"http://{HOST}:{self.port}/?token={self.token}#{self.route}"
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def wait(self) -> None:
+        """Until it ends, or Ctrl-C."""
+        while self._thread.is_alive():
+            self._thread.join(0.5)
+
+    def close(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(PATIENCE)
+
+    def __repr__(self) -> str:
+        return f"<the page at {self.address}>" if self.alive else "<the page, closed>"
+
+    def _repr_html_(self) -> str:
+        style = "border:1px solid rgba(128,128,128,.35);border-radius:6px"
+        address = html.escape(self.address, quote=True)
+        return f'<iframe src="{address}" width="100%" height="{_HEIGHT}" style="{style}"></iframe>'
+
+
+def bound(port: int | None) -> socket.socket:
+    """A socket on loopback: at this port, or else at the usual one, or else at any that is free."""
+    if port is not None and not 0 <= port <= 65535:
+        raise OptionError("bad-port", f"--port {port} is no port.", "Give a number from 1 to 65535.")
+    for wanted in (PORT, 0) if port is None else (port,):
+        found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            if os.name == "posix":
+                found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            found.bind((HOST, wanted))
+            found.listen(64)
+            return found
+        except OSError as error:
+            found.close()
+            if wanted and port is None:
+                continue
+            raise _no_port(wanted, error) from error
+    raise AssertionError("one of the ports was tried last")
+
+
+def _no_port(port: int, error: OSError) -> PageError:
+    if error.errno == errno.EADDRINUSE:
+        what = f"Port {port} is in use by another program."
+        return PageError("port-in-use", what, "Give another --port; without one, a free port is chosen.")
+    what = f"Port {port} cannot be opened: {error.strerror or error}."
+    return PageError("port-in-use", what, "Give another --port, above 1023; without one, a free port is chosen.")
+
+
+# ---- what is shown first
+
+
+def route_to(folders: list[Path]) -> str:
+    """The page to begin with: the list, a run, or the curves of several runs together."""
+    if not folders:
+        return "/"
+    first, *others = (run_id(folder.absolute()) for folder in folders)
+    return f"/run/{first}/series?runs={quote(','.join(others))}" if others else f"/run/{first}"
+
+
+# ---- browsers and notebooks
+
+
+def open_browser(address: str) -> bool:
+    """Whether a browser was opened; none is tried where it could only open in the terminal."""
+    graphical = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    if not graphical and not os.environ.get("BROWSER"):
+        return False
+    try:
+        return webbrowser.open(address)
+    except (webbrowser.Error, OSError):
+        return False
+
+
+def in_notebook() -> bool:
+    """Whether this is the kernel of a notebook."""
+    ipython: Any = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell is not None and "IPKernelApp" in getattr(shell, "config", {})
+
+
+_serving: dict[tuple[Path, bool], Served] = {}
+_lock = threading.Lock()
+
+
+def view(run: Path) -> Served:
+    """The page of a run: in a notebook a frame, elsewhere in the browser. One server serves all of a process."""
+    framed = in_notebook()
+    base = env.runs_folder()
+    with _lock:
+        served = _serving.get((base, framed))
+        if served is None or not served.alive:
+            served = _serving[base, framed] = Served(Shelf(base), framed=framed)
+    served.shelf.add(run)
+    found = _at(served, route_to([run]))
+    if not framed:
+        open_browser(found.address)
+    return found
+
+
+def _at(served: Served, route: str) -> Served:
+    """The same server, at another page."""
+    import copy
+
+    found = copy.copy(served)
+    found.route = route
+    return found

@@ -1,0 +1,65 @@
+"""`clew view`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from clew.commands.main import main
+from history.writing import simple_run
+
+SOURCE = str(Path(__file__).parents[2] / "src")
+
+
+def test_it_prints_the_address_serves_and_ends_with_ctrl_c(tmp_path: Path) -> None:
+    run = simple_run(tmp_path, {"loss": [1.0, 2.0]})
+    environment = {**os.environ, "CLEW_DIR": str(tmp_path), "PYTHONPATH": SOURCE}
+    command = [sys.executable, "-m", "clew", "view", str(run.path), "--no-browser", "--port", "0"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            told = ""
+            while "Ctrl-C" not in told:
+                line = process.stdout.readline()
+                assert line, "it ended"
+                told += line
+            address = re.search(r"(http://127\.0\.0\.1:\d+)/\?(token=[\w-]+)#/run/([0-9a-f]+)", told)
+            assert address is not None
+            with urllib.request.urlopen(f"{address[1]}/api/run/{address[3]}?{address[2]}", timeout=20) as answer:
+                assert json.load(answer)["names"][0]["name"] == "loss"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+
+
+def test_a_run_that_is_not_there_is_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["view", "nothing", "--no-browser"]) == 2
+    assert "neither a run folder nor the name of a run" in capsys.readouterr().err
+
+
+def test_another_host_is_not_offered(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["view", "--host", "0.0.0.0"])
+    assert end.value.code == 2
+
+
+def test_a_port_in_use_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+
+    monkeypatch.setenv("CLEW_DIR", str(tmp_path))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert main(["view", "--no-browser", "--port", str(taken.getsockname()[1])]) == 2
+    assert "in use" in capsys.readouterr().err

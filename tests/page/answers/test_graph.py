@@ -1,0 +1,82 @@
+"""Recorded graphs, and who called whom."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clew.store.graphs import MODULE, graph_text, write_graph
+from history.writing import Written
+from page.asking import Page
+from page.contract import misfits
+
+
+def test_without_a_graph_it_is_which_function_called_which(page: Page, folder: Path) -> None:
+    found = page.of(folder, "graph")
+    assert (found["what"], found["graphs"]) == ("calls", 0)
+    train, layer = found["nodes"]
+    assert (train["label"], train["group"], train["calls"]) == ("train", "pkg.mod", 1)
+    assert (layer["label"], layer["calls"]) == ("layer", 10)
+    (edge,) = found["edges"]
+    assert (edge["from"], edge["to"], edge["label"]) == (train["id"], layer["id"], "10 × 3 ms")
+
+
+def test_methods_are_grouped_by_their_class(base: Path) -> None:
+    written = Written(base)
+    shard = written.shard()
+    shard.call("Net.forward", module="pkg.net")
+    shard.call("f.<locals>.g", module="pkg.net")
+    shard.close()
+    nodes = Page(base).of(written.folder, "graph")["nodes"]
+    assert [(node["group"], node["label"]) for node in nodes] == [("pkg.net.Net", "forward"), ("pkg.net.f", "g")]
+
+
+@pytest.fixture
+def drawn(base: Path) -> Path:
+    """A run with one graph of two nodes, of which one ran twice."""
+    drawing = {
+        "name": "pipeline",
+        "nodes": [
+            {"id": "v1", "label": "tokenize", "kind": "operator", "group": "text", "file": "p.py", "line": 12},
+            {"id": "v2", "label": "output", "kind": "output", "group": "", "file": "", "line": 0},
+        ],
+        "edges": [{"from": "v1", "to": "v2", "label": "words"}, {"from": "v1", "to": "lost", "label": ""}],
+    }
+    key, data = graph_text(drawing)
+    written = Written(base)
+    write_graph(written.folder, key, data)
+    shard = written.shard()
+    import numpy as np
+
+    for _ in range(2):
+        call = shard.call("tokenize", module=f"{MODULE}{key}.v1")
+        shard.change(call, "return", np.zeros((2, 3), np.float32), role="output")
+        shard.end(call)
+    shard.close()
+    return written.folder
+
+
+def test_a_recorded_graph_has_values_times_and_calls(base: Path, drawn: Path) -> None:
+    page = Page(base)
+    found = page.of(drawn, "graph")
+    assert misfits(found, "Graph") == []
+    assert (found["what"], found["graphs"], found["which"]) == ("graph", 1, 0)
+    tokenize, output = found["nodes"]
+    assert (tokenize["calls"], tokenize["value"]["shape"]) == (2, [2, 3])
+    assert tokenize["seconds"] == pytest.approx(0.004)
+    assert tokenize["place"] == {"file": "p.py", "line": 12, "function": "tokenize"}
+    assert page.of(drawn, "call", call=tokenize["call"])["call"]["function"] == "tokenize"
+    assert (output["value"], output["calls"], output["place"]) == (None, None, None)
+    assert found["edges"] == [{"from": "v1", "to": "v2", "label": "words float32 (2, 3)"}]
+
+
+def test_a_graph_that_is_not_there_is_refused(base: Path, drawn: Path) -> None:
+    page = Page(base)
+    assert page.refused(404, f"{page.run(drawn)}/graph", which=3)["slug"] == "no-such-graph"
+
+
+def test_a_damaged_graph_gives_way_to_the_calls(base: Path, drawn: Path) -> None:
+    (file,) = drawn.glob("graph-*.json")
+    file.write_text("{")
+    assert Page(base).of(drawn, "graph")["what"] == "calls"

@@ -1,0 +1,101 @@
+"""Every answer is as web/src/types.ts declares it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from history.writing import Written
+from page.asking import Page
+from page.contract import declared, misfits
+
+QUESTIONS: list[tuple[str, str, dict[str, Any]]] = [
+    ("Overview", "", {}),
+    ("Names", "names", {"search": "lo"}),
+    ("Version", "version", {}),
+    ("Curve", "series", {"name": "loss"}),
+    ("Curve", "series", {"name": "loss", "axis": "time", "px": 10, "from": 0, "to": 1}),
+    ("Curve", "series", {"name": "weight", "axis": "index"}),
+    ("Point", "point", {"name": "loss", "x": 3}),
+    ("Point", "point", {"name": "weight", "index": 9}),
+    ("TensorCurve", "tensors", {"name": "weight"}),
+    ("TensorCurve", "tensors", {"name": "loss"}),
+    ("Histogram", "histogram", {"name": "weight"}),
+    ("Histogram", "histogram", {"name": "loss"}),
+    ("Slice", "slice", {"name": "weight", "index": 2}),
+    ("Slice", "slice", {"call": "host-r0-100-0:2", "value": "x"}),
+    ("Branch", "tree", {}),
+    ("Branch", "tree", {"parent": "host-r0-100-0:1"}),
+    ("Branch", "tree", {"parent": "host-r0-100-0:1", "fold": 0, "errors": 1}),
+    ("CallDetail", "call", {"call": "host-r0-100-0:2"}),
+    ("Source", "source", {"call": "host-r0-100-0:1", "at": 4}),
+    ("Graph", "graph", {}),
+]
+
+
+@pytest.mark.parametrize(("kind", "what", "params"), QUESTIONS, ids=lambda given: str(given))
+def test_an_answer_has_exactly_what_is_declared(
+    page: Page, folder: Path, kind: str, what: str, params: dict[str, Any]
+) -> None:
+    assert misfits(page.of(folder, what, **params), kind) == []
+
+
+def test_the_list_of_runs_is_as_declared(page: Page) -> None:
+    assert misfits(page.ask("/api/runs"), "Runs") == []
+
+
+def test_a_refusal_is_as_declared(page: Page, folder: Path) -> None:
+    assert misfits(page.refused(404, f"{page.run(folder)}/series", name="lost"), "Refusal") == []
+
+
+def test_a_reduced_curve_is_as_declared(base: Path) -> None:
+    written = Written(base)
+    shard = written.shard()
+    call = shard.call()
+    for value in range(100):
+        shard.change(call, "x", float(value))
+    shard.close()
+    curve = Page(base).of(written.folder, "series", name="x", px=10)
+    assert curve["reduced"]
+    assert misfits(curve, "Curve") == []
+
+
+def test_a_pipeline_is_as_declared(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import clew
+
+    monkeypatch.setenv("CLEW_DIR", str(base))
+
+    @clew.stage("load")
+    def load(index: int) -> Any:
+        return np.full((16, 16, 3), index * 40, np.uint8)
+
+    @clew.stage("scale")
+    def scale(image: Any) -> Any:
+        return image / 255
+
+    with clew.run("items") as run, clew.items(2):
+        for index in range(5):
+            scale(load(index))
+    found = Page(base).of(Path(str(run.path)), "pipeline")
+    assert misfits(found, "Pipeline") == []
+    assert [stage["name"] for stage in found["stages"]] == ["load", "scale"]
+    assert found["total"] == 2
+    assert found["cells"][0]["outs"][0]["value"]["picture"].startswith("data:image/png;base64,")
+
+
+def test_the_check_sees_what_is_missing_too_much_or_of_another_type() -> None:
+    good = {"error": "a", "remedy": "b", "slug": "c"}
+    assert misfits(good, "Refusal") == []
+    assert misfits({**good, "more": 1}, "Refusal") == ["Refusal.more is not declared"]
+    assert misfits({"error": "a", "remedy": "b"}, "Refusal") == ["Refusal.slug is missing"]
+    assert misfits({**good, "slug": None}, "Refusal") == ["Refusal.slug is None, no string"]
+
+
+def test_all_interfaces_are_read() -> None:
+    assert {"Runs", "Overview", "Curve", "TreeNode", "Graph", "Refusal"} <= set(declared())
+    assert declared()["Status"][0] == "union"
+    assert json.dumps(declared()["Curve"])

@@ -1,0 +1,140 @@
+"""A real socket, a port, a browser, a notebook."""
+
+from __future__ import annotations
+
+import json
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import clew
+from clew.errors import OptionError, PageError
+from clew.page import serving
+from clew.page.serving import HOST, Served, bound, open_browser, route_to
+from clew.page.shelf import Shelf, run_id
+
+
+@pytest.fixture
+def served(base: Path, folder: Path) -> Iterator[Served]:
+    found = Served(Shelf(base), port=0)
+    yield found
+    found.close()
+
+
+def fetch(address: str) -> bytes:
+    with urllib.request.urlopen(address, timeout=20) as answer:
+        return answer.read()
+
+
+def test_a_served_page_answers_to_its_address_alone(served: Served) -> None:
+    address, _, query = served.address.partition("/?")
+    assert json.loads(fetch(f"{address}/api/runs?{query.partition('#')[0]}"))["runs"][0]["name"] == "training"
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        fetch(f"{address}/api/runs")
+    with refused.value:
+        assert refused.value.code == 403
+
+
+def test_it_listens_on_loopback_only(served: Served) -> None:
+    assert served._socket.getsockname()[0] == "127.0.0.1"
+
+
+def test_every_server_has_its_own_token(served: Served, base: Path) -> None:
+    other = Served(Shelf(base), port=0)
+    try:
+        assert other.token != served.token
+        assert len(other.token) >= 32
+    finally:
+        other.close()
+
+
+def test_a_closed_server_is_gone(base: Path) -> None:
+    found = Served(Shelf(base), port=0)
+    found.close()
+    assert not found.alive
+    assert "closed" in repr(found)
+    with pytest.raises(OSError):
+        socket.create_connection((HOST, found.port), timeout=1).close()
+
+
+def test_a_port_in_use_is_an_error_if_it_was_asked_for() -> None:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(PageError, match=f"Port {port} is in use"):
+            bound(port)
+
+
+def test_without_one_asked_for_a_free_port_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        taken.listen()
+        monkeypatch.setattr(serving, "PORT", taken.getsockname()[1])
+        with bound(None) as found:
+            assert found.getsockname()[1] != taken.getsockname()[1]
+
+
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_a_number_that_is_no_port_is_refused(port: int) -> None:
+    with pytest.raises(OptionError, match="no port"):
+        bound(port)
+
+
+def test_the_first_page_is_that_of_the_runs_that_were_named(tmp_path: Path) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    assert route_to([]) == "/"
+    assert route_to([a]) == f"/run/{run_id(a)}"
+    assert route_to([a, b]) == f"/run/{run_id(a)}/series?runs={run_id(b)}"
+
+
+def test_no_browser_is_tried_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(serving.sys, "platform", "linux")
+    monkeypatch.setattr(serving.webbrowser, "open", lambda address: pytest.fail("it would take over the terminal"))
+    assert not open_browser("http://127.0.0.1/")
+
+
+def test_a_browser_that_fails_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(address: str) -> bool:
+        raise serving.webbrowser.Error("none")
+
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr(serving.webbrowser, "open", fail)
+    assert not open_browser("http://127.0.0.1/")
+
+
+@pytest.fixture
+def viewing(base: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """What is opened in the browser by `run.view()`; its server ends with the test."""
+    opened: list[str] = []
+    monkeypatch.setenv("CLEW_DIR", str(base))
+    monkeypatch.setattr(serving, "PORT", 0)
+    monkeypatch.setattr(serving, "open_browser", lambda address: opened.append(address) or True)
+    monkeypatch.setattr(serving, "_serving", {})
+    yield opened
+    for found in serving._serving.values():
+        found.close()
+
+
+def test_a_run_opens_in_the_browser(folder: Path, viewing: list[str]) -> None:
+    view = clew.open(folder).view()
+    assert viewing == [view.address]
+    assert view.address.endswith(f"#/run/{run_id(folder)}")
+    assert clew.open(folder).view().port == view.port
+
+
+def test_in_a_notebook_it_is_a_frame(folder: Path, viewing: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "in_notebook", lambda: True)
+    view = clew.open(folder).view()
+    assert viewing == []
+    assert f'<iframe src="http://127.0.0.1:{view.port}/?token=' in view._repr_html_()
+
+
+def test_a_plain_interpreter_is_no_notebook() -> None:
+    assert not serving.in_notebook()
