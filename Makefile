@@ -20,11 +20,12 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-demo:  ## a small training run, recorded, and what was recorded
+demo:  ## a small training run, recorded, and what was recorded: in the terminal, and as report.html
 	@scripts/venv $(VENV) $(VERSION) demo
 	$(BIN)/python examples/train.py
 	$(BIN)/clew show latest
 	$(BIN)/clew show latest accuracy
+	$(BIN)/clew report latest -o report.html
 
 # Installing keeps one core busy: the others' environments are made beside the primary one.
 environments:

@@ -15,7 +15,7 @@ from torch import nn
 
 import clew
 
-WORDS = "the of and is a der die und ist ein".split()
+WORDS = ["the", "of", "and", "is", "a", "der", "die", "und", "ist", "ein"]
 
 
 @clew.op

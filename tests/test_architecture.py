@@ -34,7 +34,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "show": COMMON,
     "rerun": COMMON | {"recorder"},  # it is given the call; the recorder may know whose it was
     "history": COMMON | {"store", "values", "show", "rerun"},
+    "compare": COMMON | {"history", "store", "show", "values"},
     "export": COMMON | {"history", "store"},
+    "page": COMMON | {"history", "store", "show", "compare", "values", "sizes"},
     "integrations": COMMON | {"probes"},
 }
 #: These may know everything: the public face, the command line, the notebook's magic, and the faces of other tools.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from clew._version import __version__
 
 if TYPE_CHECKING:
+    from clew.compare import diff
     from clew.errors import ClewError, GuardError
     from clew.export.hdf5saver import HDF5Saver
     from clew.history import Call, Change, Run, Series, Trace
@@ -45,6 +46,7 @@ _HOMES = {
     "off": ("clew.recording", "off"),
     "open": ("clew.history", "open_run"),
     "runs": ("clew.history", "all_runs"),
+    "diff": ("clew.compare", "diff"),
     "Run": ("clew.history", "Run"),
     "Trace": ("clew.history", "Trace"),
     "Series": ("clew.history", "Series"),

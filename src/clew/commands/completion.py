@@ -6,8 +6,8 @@ import argparse
 from typing import Any
 
 SHELLS = ("bash", "zsh", "fish")
-TAKES_RUN = ("show", "export")
-FORMATS = "json csv parquet hdf5 zarr safetensors"
+TAKES_RUN = ("show", "view", "report", "diff", "export")
+FORMATS = "json csv parquet hdf5 zarr safetensors tensorboard perfetto"
 
 
 def add(subparsers: Any) -> None:

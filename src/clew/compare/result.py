@@ -1,0 +1,288 @@
+"""What `clew.diff` gives."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from clew.compare.agreement import Node, by_place, by_step
+from clew.compare.comparison import Comparison, plain
+from clew.compare.difference import Difference, Differences
+from clew.compare.judge import split_place
+from clew.compare.missing import OnlyIn, only_in
+
+if TYPE_CHECKING:
+    from clew.compare.judge import Progress
+    from clew.compare.settings import Settings
+    from clew.history.run import Run
+
+PAGE = 100
+_MAP = "map= says what the second run calls a function or a name of the first"
+
+
+class NotCompared:
+    """Values of one place of which too little was kept to compare them."""
+
+    __slots__ = ("count", "function", "name", "why")
+
+    def __init__(self, name: str, function: str, count: int, why: str) -> None:
+        self.name = name
+        self.function = function
+        self.count = count
+        self.why = why
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "function": self.function, "count": self.count, "why": self.why}
+
+    def __repr__(self) -> str:
+        return f"<{self.count:,} of {self.name} in {self.function} not compared: {self.why}>"
+
+
+class Diff:
+    """Two runs compared. True if there is a difference, as a list of differences would be: `if clew.diff(a, b): ...`.
+
+    `equal` is stricter than "no value differs": it also wants that neither run has anything the other lacks, and that
+    there was anything to compare at all.
+    """
+
+    def __init__(
+        self, a: Run, b: Run, settings: Settings, reference: Run | None = None, progress: Progress | None = None
+    ) -> None:
+        self.a = a
+        self.b = b
+        self.reference = reference
+        self.settings = settings
+        self._comparison = Comparison(a, b, reference, settings, progress)
+
+    # ---- what differs
+
+    @property
+    def first(self) -> Difference | None:
+        """The first value that differs, in the order of time of the first run; None if none does."""
+        return self.differences[0] if len(self._comparison) else None
+
+    @property
+    def differences(self) -> Differences:
+        """Every value that differs, in the order of time of the first run. Lazy: slice it to page through it."""
+        return Differences(self._comparison, range(len(self._comparison)))
+
+    @cached_property
+    def only_in_a(self) -> OnlyIn:
+        """Calls and values that only the first run has."""
+        return only_in(self._comparison, 0)
+
+    @cached_property
+    def only_in_b(self) -> OnlyIn:
+        """Calls and values that only the second run has."""
+        return only_in(self._comparison, 1)
+
+    @cached_property
+    def not_compared(self) -> list[NotCompared]:
+        """Values that both runs have, and of which too little was kept to compare them."""
+        comparison = self._comparison
+        found = []
+        for (place, why), (count, _) in comparison.verdict.not_compared.items():
+            function, token = split_place(place)
+            name = comparison.token_name(token)[1]
+            found.append(NotCompared(name, str(comparison.a.words.functions.name(function)), count, why))
+        return found
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """Functions of the first run that were taken for functions of another name in the second."""
+        return dict(self._comparison.calls.renamed)
+
+    @property
+    def compared(self) -> int:
+        """How many values were compared."""
+        return self._comparison.verdict.compared
+
+    @property
+    def equal(self) -> bool:
+        """Whether nothing differs. With `common=True` only what both runs have is judged."""
+        if len(self._comparison) or not self.compared:
+            return False
+        return self.settings.common or not (len(self.only_in_a) or len(self.only_in_b))
+
+    def __bool__(self) -> bool:
+        return not self.equal
+
+    # ---- the tree
+
+    def tree(self, *, full: bool = False) -> str:
+        """Where the runs agree and where not, by function and module path, and by step; folded unless `full`."""
+        from clew.show.diff import tree_text
+
+        return tree_text(self.places.to_dict(), self.steps.to_dict(), full=full)
+
+    @cached_property
+    def places(self) -> Node:
+        """The tree of agreement by function, module path and name."""
+        return by_place(self._comparison)
+
+    @cached_property
+    def steps(self) -> Node:
+        """The agreement by step; without children if no steps were recorded."""
+        return by_step(self._comparison)
+
+    # ---- told
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """What else a reader should know: runs that still go on, that are damaged, that are one and the same."""
+        notes = []
+        if self.a.path == self.b.path:
+            notes.append("both are the same run")
+        named = [("A", self.a), ("B", self.b), *([("the reference", self.reference)] if self.reference else [])]
+        for name, run in named:
+            if run.status == "running":
+                notes.append(f"{name} is still running: compared is what is there by now")
+            notes += [f"{name} is damaged: {problem}" for problem in run.problems]
+        for name, side in (("A", self._comparison.a), ("B", self._comparison.b)):
+            lost = int(np.count_nonzero((side.call < 0) & (side.token >= 0)))
+            if lost:
+                notes.append(f"{name} has {lost:,} values whose call was lost; they were left out")
+        return notes + self._about_nothing() + self._about_noise()
+
+    def _about_nothing(self) -> list[str]:
+        if self.compared:
+            return []
+        counts = [len(side.table) for side in (self._comparison.a, self._comparison.b)]
+        if not all(counts):
+            empty = " and ".join(name for name, count in zip("AB", counts, strict=True) if not count)
+            return [f"nothing was compared: {empty} recorded nothing. `clew show` says what a run holds"]
+        return [f"nothing was compared: the runs have no call and name in common; {_MAP}"]
+
+    def _about_noise(self) -> list[str]:
+        noise = self._comparison.noise
+        if noise is None:
+            return []
+        told = [f"{noise.varies:,} places vary between A and the reference; differences are told as multiples of that"]
+        if noise.repeats:
+            told.append(
+                f"{noise.repeats:,} places repeat exactly there: their noise is zero, and any difference counts"
+                + (" that is beyond the given tolerance" if self.settings.given is not None else "")
+            )
+        return told
+
+    def summary(self) -> dict[str, Any]:
+        """The figures."""
+        verdict = self._comparison.verdict
+        return {
+            "equal": self.equal,
+            "compared": verdict.compared,
+            "identical": verdict.identical,
+            "within": verdict.within,
+            "within_worst": plain(verdict.within_worst),
+            "within_first": self._within_first(),
+            "differ": len(self._comparison),
+            "by_hash": verdict.by_hash,
+            "by_summary": verdict.by_summary,
+            "not_compared": sum(one.count for one in self.not_compared),
+            "only_in_a": {"calls": self.only_in_a.calls, "values": self.only_in_a.values},
+            "only_in_b": {"calls": self.only_in_b.calls, "values": self.only_in_b.values},
+            "calls": len(self._comparison.calls.a) - 1,
+        }
+
+    def _within_first(self) -> dict[str, Any] | None:
+        """The earliest value that is not identical, though within the tolerance: where small differences begin."""
+        first = self._comparison.verdict.within_first
+        if first is None:
+            return None
+        side, row = self._comparison.a, first[0]
+        token = int(side.token_of(np.array([row]))[0])
+        call = side.call_object(int(side.call_of(np.array([row]))[0]))
+        function = "" if call is None else call.function
+        step = plain(side.step_of(first[3]))
+        return {"name": self._comparison.token_name(token)[1], "function": function, "step": step}
+
+    def to_dict(self, *, offset: int = 0, limit: int = PAGE) -> dict[str, Any]:
+        """Everything as plain data that JSON can say; of the differences, `limit` from `offset` on.
+
+        - `runs`: `a`, `b`, `reference` (or null), each with `path`, `name`, `status`, `problems`
+        - `settings`: `rtol`, `atol`, `ulp` (null: not given), `defaults` (by dtype; null where they do not hold),
+          `noise` (the multiple allowed; null without a reference), `ignore`, `only`, `map`, `common`
+        - `summary`: `equal`, and how many values were `compared`; were `identical`, bit for bit; were not, and `within`
+          the tolerance (`within_worst`: the largest absolute difference among them; `within_first`: null, or `name`,
+          `function` and `step` of the earliest of them); `differ`; were compared `by_hash`
+          or `by_summary` because their bytes were not kept; `not_compared`. `only_in_a`, `only_in_b`: `calls`,
+          `values`. `calls`: pairs of calls
+        - `first`: null, or a difference
+        - `differences`: `total`, `offset`, `limit`, and `items`, each a difference:
+            `index` (in the order of time of the first run), `name`, `what` (change, argument, result, exception),
+            `function`, `step` (or null), `ordinal` (which of how many calls of that function), `time` (seconds),
+            `held` ("a" or "b": that run had no change there, and held the value from before; or ""),
+            `a` and `b`: `name`, `value` (short text), `file`, `line`, `call` (null, or `function`, `module`, `file`,
+            `line`, `shard`, `id`, `rank`, `thread`, `stage`, `step`, `start`, `path`: the functions around it),
+            `inputs`: a list of `name`, `a`, `b` (short texts), `equal` (null: in one run only),
+            `measure`: what can be said of `max_abs`, `max_rel`, `max_ulp`, `cosine`, `count` (elements beyond the
+            tolerance), `inexact` (elements that are not the same), `total`, `first_index`, `first_values`,
+            `worst_index`, `nan`, `inf` (how many in each), `nonfinite_index`, `shapes`, `dtypes` (where they are not
+            the same), `path` (inside a container), `note`,
+            `noise`, `multiple` (null without a reference), `role` (producer, propagator, unknown), `reason`
+        - `only_in_a`, `only_in_b`: lists of `what` (call, change, argument, result), `name`, `function`, `calls`,
+          `values`, `step`, `file`, `line`
+        - `not_compared`: a list of `name`, `function`, `count`, `why`
+        - `renamed`: functions of the first run → what they are taken to be in the second
+        - `tree`: `places` and `steps`, each a node: `label`, `path`, `kind` (run, function, module, value, steps,
+          step), `compared`, `differ`, `worst` (the largest absolute difference), `children`
+        - `notes`: sentences
+
+        NaN and infinities are the texts "NaN", "Infinity", "-Infinity".
+        """
+        first = self.first
+        page = self.differences[offset : offset + limit]
+        told = {
+            "runs": {
+                "a": _run(self.a),
+                "b": _run(self.b),
+                "reference": None if self.reference is None else _run(self.reference),
+            },
+            "settings": self.settings.told(),
+            "summary": self.summary(),
+            "first": None if first is None else first.to_dict(),
+            "differences": {
+                "total": len(self.differences),
+                "offset": offset,
+                "limit": limit,
+                "items": [one.to_dict() for one in page],
+            },
+            "only_in_a": [one.to_dict() for one in self.only_in_a],
+            "only_in_b": [one.to_dict() for one in self.only_in_b],
+            "not_compared": [one.to_dict() for one in self.not_compared],
+            "renamed": self.renamed,
+            "tree": {"places": self.places.to_dict(), "steps": self.steps.to_dict()},
+            "notes": self.notes,
+        }
+        out: dict[str, Any] = plain(told)
+        return out
+
+    def to_json(self, *, offset: int = 0, limit: int = PAGE) -> str:
+        """`to_dict` as JSON."""
+        return json.dumps(self.to_dict(offset=offset, limit=limit), allow_nan=False, indent=2)
+
+    def text(self, *, differences: int = 10, full: bool = False) -> str:
+        """For people: the figures, the first difference, some that follow, the tree, and what else there is to say."""
+        from clew.show.diff import diff_lines
+
+        lines = diff_lines(self.to_dict(limit=differences + 1), full=full)
+        return "\n".join(text for text, _ in lines)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        state = "equal" if self.equal else f"{len(self._comparison):,} differences"
+        return f"<Diff of {self.a.name} and {self.b.name}: {self.compared:,} values compared, {state}>"
+
+    def _repr_html_(self) -> str:
+        from clew.show.diff import diff_html
+
+        return diff_html(self.to_dict(limit=10))
+
+
+def _run(run: Run) -> dict[str, Any]:
+    return {"path": str(run.path), "name": run.name, "status": run.status, "problems": run.problems}

@@ -1,0 +1,159 @@
+"""Random programs, one thing in them changed: that, and nothing else, is what a diff tells."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+import clew
+from clew.compare.calls import Forest, _keys, _Tree
+from clew.compare.sequence import longest_common
+from clew.compare.settings import Names, Settings
+from clew.compare.side import Side
+from clew.compare.words import Words
+from compare.programs import Node, copied, every, forests, write
+
+QUICK = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Any:
+    return lambda: tmp_path / str(next(_numbers))
+
+
+@given(roots=forests)
+@QUICK
+def test_the_same_program_twice_is_equal_wherever_its_lines_are(base: Any, roots: list[Node]) -> None:
+    folder = base()
+    found = clew.diff(write(folder, "a", roots), write(folder, "b", roots, shift=7))
+    assert found.equal
+    assert not found
+    assert found.first is None
+    assert len(found.only_in_a) == len(found.only_in_b) == 0
+    assert found.summary()["identical"] == found.compared
+
+
+@given(roots=forests, data=st.data())
+@QUICK
+def test_a_planted_change_is_the_first_difference_and_the_only_one(base: Any, roots: list[Node], data: Any) -> None:
+    holding = [node for node in every(roots) if node.values]
+    assume(holding)
+    other = copied(roots)
+    number = data.draw(st.integers(0, len(holding) - 1))
+    node = [one for one in every(other) if one.values][number]
+    place = data.draw(st.integers(0, len(node.values) - 1))
+    name, before = node.values[place]
+    node.values[place] = name, 77.5
+    folder = base()
+    found = clew.diff(write(folder, "a", roots), write(folder, "b", other))
+    assert len(found.differences) == 1
+    first = found.first
+    assert first is not None
+    assert (first.name, first.function, first.line, first.a, first.b) == (name, node.function, 10 + place, before, 77.5)
+    assert first.role == "producer"
+
+
+@given(roots=forests, data=st.data())
+@QUICK
+def test_an_inserted_call_changes_nothing_else(base: Any, roots: list[Node], data: Any) -> None:
+    other = copied(roots)
+    node = data.draw(st.sampled_from(every(other)))
+    place = data.draw(st.integers(0, len(node.children)))
+    output = len(node.children)
+    node.children.insert(place, Node("inserted", [("new", 1.0)]))
+    folder = base()
+    a, b = write(folder, "a", roots), write(folder, "b", other)
+    found = clew.diff(a, b, ignore="*.return")  # what `return` holds is how many calls there were
+    assert (len(found.differences), found.only_in_a.values, found.only_in_a.calls) == (0, 0, 0)
+    assert [(one.name, one.function, one.calls) for one in found.only_in_b] == [("inserted", node.function, 1)]
+    assert [one.a for one in clew.diff(a, b).differences] == [float(output)]
+
+
+@given(roots=forests)
+@QUICK
+def test_a_renamed_function_is_found_by_what_it_holds(base: Any, roots: list[Node]) -> None:
+    other = copied(roots)
+    for node in every(other):
+        node.function = "fresh" if node.function == "f" else node.function
+    assume(any(node.function == "fresh" for node in every(other)))
+    folder = base()
+    a, b = write(folder, "a", roots), write(folder, "b", other)
+    assert clew.diff(a, b, map={"f": "fresh"}).equal
+    found = clew.diff(a, b)
+    assert found.renamed == {"f": "fresh"}
+    assert found.equal
+
+
+@given(roots=forests, others=forests)
+@QUICK
+def test_either_way_round_the_same_is_missing_and_as_much_differs(base: Any, roots: Any, others: Any) -> None:
+    folder = base()
+    a, b = write(folder, "a", roots), write(folder, "b", others)
+    there, back = clew.diff(a, b, rtol=0), clew.diff(b, a, rtol=0)
+    assert there.compared + there.only_in_a.values == _count(a)
+    assert there.compared + there.only_in_b.values == _count(b)
+    assert back.compared + back.only_in_a.values == _count(b)
+    assert there.equal == back.equal
+
+
+def _count(run: Any) -> int:
+    return sum(len(call.changes) + 2 for call in run.calls())
+
+
+# ---- the fast alignment of trees against a slow simple one
+
+
+def slow_pairs(a: Node, b: Node, start: tuple[int, int], found: set[tuple[int, int]]) -> None:
+    """Calls by function, as sequences, level by level; every pair of levels by the book."""
+    found.add(start)
+    in_a, in_b = longest_common([c.function for c in a.children], [c.function for c in b.children])
+    offsets = [list(itertools.accumulate([1, *(len(c.walk()) for c in node.children)])) for node in (a, b)]
+    for i, j in zip(in_a, in_b, strict=True):
+        slow_pairs(a.children[i], b.children[j], (start[0] + offsets[0][i], start[1] + offsets[1][j]), found)
+
+
+class NotThrough(Forest):
+    """Without looking through functions that only one run has: the oracle does not."""
+
+    def _opened(self, *given: Any) -> None:
+        return None
+
+
+@given(roots=forests, data=st.data())
+@QUICK
+def test_trees_are_paired_as_the_simple_way_pairs_them(base: Any, roots: list[Node], data: Any) -> None:
+    other = copied(roots)
+    for _ in range(data.draw(st.integers(0, 3))):
+        node = data.draw(st.sampled_from(every(other)))
+        node.children.insert(data.draw(st.integers(0, len(node.children))), Node(data.draw(st.sampled_from("fgk"))))
+    folder, words, asked = base(), Words(), Settings()
+    a, b = (Side(write(folder, name, tree), words, asked, Names({})) for name, tree in (("a", roots), ("b", other)))
+    keys_a, keys_b = _keys(a, b, {})
+    fast = NotThrough(_Tree(a, keys_a), _Tree(b, keys_b)).pairs()
+    slow: set[tuple[int, int]] = set()
+    slow_pairs(Node("", [], roots), Node("", [], other), (0, 0), slow)
+    found = set(zip(*(part.tolist() for part in fast), strict=True))
+    assert len(found) == len(fast[0])
+    # A longest common subsequence need not be unique; how many found a partner on each level must agree at the top.
+    top_a, top_b = np.flatnonzero(a.parent == 0), np.flatnonzero(b.parent == 0)
+    assert len([p for p in found if p[0] in top_a and p[1] in top_b]) == len(
+        [p for p in slow if p[0] in top_a and p[1] in top_b]
+    )
+    if not _ambiguous(roots, other):
+        assert found == slow
+
+
+def _ambiguous(a: list[Node], b: list[Node]) -> bool:
+    """Whether siblings share a function anywhere: then there may be several ways that are as good."""
+    return any(
+        len({child.function for child in node.children}) < len(node.children)
+        for roots in (a, b)
+        for node in [Node("", [], roots), *every(roots)]
+    )

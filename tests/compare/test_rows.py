@@ -1,0 +1,177 @@
+"""Which values belong together: by name, by step, by order, and what one run held while the other changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import clew
+from history.writing import Shard, Written
+
+
+def stepped(base: Path, name: str, steps: dict[Any, dict[str, Any]], function: str = "train") -> Any:
+    """A call that counts through steps; at each of them some names change."""
+    written = Written(base, f"120000-{name}")
+    shard = written.shard()
+    call = shard.call(function)
+    for step, changes in steps.items():
+        shard.step(call, step)
+        for what, value in changes.items():
+            shard.change(call, what, value)
+    shard.end(call)
+    shard.close()
+    return written.open()
+
+
+def traced(base: Path, name: str, steps: dict[int, dict[str, Any]]) -> Any:
+    """What a model tracer writes: a call for each iteration."""
+    written = Written(base, f"120000-{name}")
+    shard = written.shard()
+    for step, changes in steps.items():
+        call = shard.call("Net.iteration", stage="train")
+        shard.step(call, step)
+        for what, value in changes.items():
+            shard.change(call, what, value)
+        shard.end(call)
+    shard.close()
+    return written.open()
+
+
+def told(found: Any) -> list[tuple[Any, ...]]:
+    return [(one.name, one.step, one.a, one.b, one.held) for one in found.differences]
+
+
+def test_values_are_compared_at_the_same_step(tmp_path: Path) -> None:
+    a = stepped(tmp_path, "a", {n: {"loss": float(n)} for n in range(10)})
+    b = stepped(tmp_path, "b", {n: {"loss": float(n)} for n in range(4, 12)})
+    found = clew.diff(a, b)
+    assert len(found.differences) == 0
+    assert (found.only_in_a.values, found.only_in_b.values) == (4, 2)
+    assert clew.diff(a, b, common=True).equal
+
+
+def test_a_run_that_did_not_change_holds_what_it_had(tmp_path: Path) -> None:
+    a = stepped(tmp_path, "a", {0: {"lr": 0.1, "x": 1}, 1: {"x": 2}, 2: {"x": 3}, 3: {"lr": 0.3, "x": 4}})
+    b = stepped(tmp_path, "b", {0: {"lr": 0.1, "x": 1}, 1: {"x": 2}, 2: {"lr": 0.2, "x": 3}, 3: {"lr": 0.3, "x": 4}})
+    assert told(clew.diff(a, b)) == [("lr", 2, 0.1, 0.2, "a")]
+    assert told(clew.diff(b, a)) == [("lr", 2, 0.2, 0.1, "b")]
+    assert len(clew.diff(a, b).only_in_a) == len(clew.diff(a, b).only_in_b) == 0
+
+
+def test_arguments_and_results_belong_to_the_call_and_not_to_its_last_step(tmp_path: Path) -> None:
+    runs = []
+    for name, count in (("a", 5), ("b", 3)):
+        written = Written(tmp_path, f"120000-{name}")
+        shard = written.shard()
+        call = shard.call(args={"count": count})
+        for step in range(count):
+            shard.step(call, step)
+            shard.change(call, "x", step)
+        shard.end(call, result=[count])
+        shard.close()
+        runs.append(written.open())
+    found = clew.diff(*runs)
+    assert [(one.what, one.name, one.step) for one in found.differences] == [
+        ("argument", "(arguments)", None),
+        ("result", "(result)", None),
+    ]
+    assert (found.only_in_a.values, found.only_in_b.values) == (2, 0)
+
+
+def test_a_run_that_ended_before_holds_nothing(tmp_path: Path) -> None:
+    a = stepped(tmp_path, "a", {n: {"loss": float(n)} for n in range(5)})
+    b = stepped(tmp_path, "b", {n: {"loss": float(n)} for n in range(3)})
+    found = clew.diff(a, b)
+    assert (len(found.differences), found.only_in_a.values) == (0, 2)
+    assert [(one.name, one.step) for one in found.only_in_a] == [("loss", 3)]
+
+
+def test_what_a_tracer_left_out_because_it_had_not_changed_is_held_over_iterations(tmp_path: Path) -> None:
+    a = traced(tmp_path, "a", {0: {"w": 1.0, "h": 5.0}, 1: {"h": 6.0}, 2: {"h": 7.0}})
+    b = traced(tmp_path, "b", {0: {"w": 1.0, "h": 5.0}, 1: {"h": 6.0}, 2: {"w": 2.0, "h": 7.0}})
+    assert told(clew.diff(a, b)) == [("w", 2, 1.0, 2.0, "a")]
+    assert clew.diff(a, b).first.file == "mod.py"
+
+
+def test_iterations_find_each_other_by_their_step(tmp_path: Path) -> None:
+    a = traced(tmp_path, "a", {n: {"h": float(n)} for n in range(6)})
+    b = traced(tmp_path, "b", {n: {"h": float(n)} for n in range(3, 8)})
+    found = clew.diff(a, b)
+    assert (found.compared, len(found.differences)) == (3, 0)
+    assert (found.only_in_a.calls, found.only_in_b.calls) == (3, 2)
+
+
+def test_without_steps_a_change_that_one_run_lacks_does_not_shift_all_the_others(tmp_path: Path) -> None:
+    runs = []
+    for name, values in (("a", [1.0, 2.0, 3.0, 4.0, 5.0]), ("b", [1.0, 2.0, 4.0, 5.0])):
+        written = Written(tmp_path, f"120000-{name}")
+        shard = written.shard()
+        call = shard.call()
+        for value in values:
+            shard.change(call, "x", value)
+        shard.end(call)
+        shard.close()
+        runs.append(written.open())
+    found = clew.diff(*runs)
+    assert (len(found.differences), found.only_in_a.values, found.only_in_b.values) == (0, 1, 0)
+
+
+def test_twenty_thousand_steps_with_one_more_change_are_aligned(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0).standard_normal(20_000).tolist()
+    a = stepped(tmp_path, "a", {n: {"x": value} for n, value in enumerate(rng)})
+    other: dict[Any, dict[str, Any]] = {n: {"x": value} for n, value in enumerate(rng)}
+    other[777]["y"] = 1
+    b = stepped(tmp_path, "b", other)
+    found = clew.diff(a, b)
+    assert (found.compared, len(found.differences)) == (20_000, 0)
+    assert [(one.name, one.step) for one in found.only_in_b] == [("y", 777)]
+
+
+def lanes(base: Path, name: str, order: list[int]) -> Any:
+    """A process for each rank, written in some order."""
+    written = Written(base, f"120000-{name}")
+    shards = {rank: written.shard(rank) for rank in sorted(order)}
+    for rank in order:
+        shard: Shard = shards[rank]
+        call = shard.call("step")
+        shard.change(call, "loss", float(rank))
+        shard.end(call)
+    for shard in shards.values():
+        shard.close()
+    return written.open()
+
+
+def test_ranks_are_compared_with_ranks_whichever_was_first(tmp_path: Path) -> None:
+    found = clew.diff(lanes(tmp_path, "a", [0, 1, 2]), lanes(tmp_path, "b", [2, 1, 0]))
+    assert (found.compared, found.equal) == (3, True)
+    fewer = clew.diff(lanes(tmp_path, "c", [0, 1, 2]), lanes(tmp_path, "d", [0, 1]))
+    assert (fewer.compared, fewer.only_in_a.calls) == (2, 1)
+
+
+def test_an_exception_that_only_one_run_raised_is_told(tmp_path: Path) -> None:
+    runs = []
+    for name, error in (("a", "ValueError: no"), ("b", "ValueError: yes"), ("c", None)):
+        written = Written(tmp_path, f"120000-{name}")
+        shard = written.shard()
+        call = shard.call()
+        shard.change(call, "x", 1)
+        shard.end(call, error=error)
+        shard.close()
+        runs.append(written.open())
+    first = clew.diff(runs[0], runs[1]).first
+    assert (first.what, first.a, first.b) == ("exception", "ValueError: no", "ValueError: yes")
+    assert [one.name for one in clew.diff(runs[0], runs[2]).only_in_a] == ["(error)"]
+
+
+def test_arguments_that_were_kept_as_one_value_are_compared(tmp_path: Path) -> None:
+    runs = []
+    for name, lr in (("a", 0.1), ("b", 0.2)):
+        written = Written(tmp_path, f"120000-{name}")
+        shard = written.shard()
+        shard.end(shard.call(args={"lr": lr, "n": 3}))
+        shard.close()
+        runs.append(written.open())
+    first = clew.diff(*runs).first
+    assert (first.what, first.measure.path) == ("argument", "['lr']")

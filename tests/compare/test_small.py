@@ -1,0 +1,63 @@
+"""Small values are judged many at a time, and come to the same as one by one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import clew
+from clew.compare import small
+from history.writing import simple_run
+
+NUMBERS = st.sampled_from([0.0, -0.0, 1.0, 1.0 + 1e-7, 1.001, np.nan, np.inf, -np.inf, 5.0])
+FLOATS = st.tuples(st.sampled_from(["<f4", "<f8", "<f2"]), st.lists(NUMBERS, min_size=2, max_size=2))
+VALUES = st.one_of(
+    FLOATS.map(lambda given: np.array(given[1], given[0])),
+    st.lists(st.integers(0, 2), min_size=2, max_size=2).map(np.array),
+    NUMBERS.map(np.float32),
+    NUMBERS.map(np.float64),
+    st.sampled_from(["a", "b", ""]),
+)
+
+
+def told(a: Any, b: Any, **options: Any) -> Any:
+    found = clew.diff(a, b, **options)
+    verdict = found._comparison.verdict
+    pairs = sorted(zip(verdict.a.tolist(), verdict.b.tolist(), verdict.magnitude.tolist(), strict=True))
+    return pairs, {key: value for key, value in found.summary().items() if key != "within_worst"}
+
+
+@given(data=st.lists(st.tuples(VALUES, VALUES), min_size=9, max_size=20), exact=st.booleans())
+@settings(
+    max_examples=10,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_together_they_are_judged_as_one_by_one(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, data: Any, exact: bool
+) -> None:
+    base = tmp_path_factory.mktemp("small")
+    runs = [
+        simple_run(base, {f"v{n}": [pair[side]] for n, pair in enumerate(data)}, name=f"120000-{side}")
+        for side in (0, 1)
+    ]
+    options: Any = {"rtol": 0} if exact else {}
+    together = told(*runs, **options)
+    with monkeypatch.context() as patch:
+        patch.setattr(small, "_FEW", 10**9)
+        assert together == told(*runs, **options)
+
+
+def test_their_noise_is_their_places_own(tmp_path: Path) -> None:
+    def values(add: float) -> dict[str, list[Any]]:
+        return {"x": [np.float32(n + add) for n in range(20)], "y": [np.full(3, n + 2 * add) for n in range(20)]}
+
+    a, again, b = (simple_run(tmp_path, values(add), name=f"120000-{add}") for add in (0.0, 0.25, 1.0))
+    found = clew.diff(a, b, reference=again)
+    assert {round(one.multiple, 3) for one in found.differences} == {4.0}
+    assert clew.diff(a, b, reference=again, noise=4).equal
