@@ -52,6 +52,6 @@ def test_bash_completes_verbs_options_formats_and_runs(tmp_path: Path, runs_fold
     Written(runs_folder, "120000-mine")
     assert completed(tmp_path, "ex") == ["export"]
     assert completed(tmp_path, "show", "latest", "--al") == ["--all"]
-    assert completed(tmp_path, "export", "latest", "--to", "p") == ["parquet"]
+    assert completed(tmp_path, "export", "latest", "--to", "pa") == ["parquet"]
     assert completed(tmp_path, "show", "12") == ["120000-mine"]
     assert completed(tmp_path, "completion", "z") == ["zsh"]
