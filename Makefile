@@ -15,7 +15,7 @@ WHEEL_VENV := build/wheel-venv
 # Where this is set, each of the hundreds of programs that the tests start would compile clew anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo environments test test-web test-primary test-others test-tf bench lint format types docs wheel-check clean
+.PHONY: help demo environments test test-web test-primary test-others test-tf pictures bench lint format types docs wheel-check clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -74,6 +74,11 @@ test-tf:  ## TensorFlow and Keras, in an environment of their own
 	@scripts/venv .venv-tf 3.11 test-tf
 	@echo "== $$(.venv-tf/bin/python --version), the tests that need TensorFlow"
 	CLEW_PRIMARY=0 .venv-tf/bin/python -m pytest tests/tf
+
+pictures:  ## those of the page that README and docs show, taken anew
+	@scripts/venv $(VENV) $(VERSION) test-torch
+	@$(BIN)/python scripts/build_page.py
+	$(BIN)/python scripts/pictures.py
 
 bench:  ## the measurements of DESIGN, side by side with peers
 	@scripts/venv $(VENV) $(VERSION) bench

@@ -1,49 +1,89 @@
-"""Takes the README's pictures: the demo, and what `clew show` prints of its run, as SVG.
+"""Takes the pictures of the page that the README and the docs show, from runs of the examples: `make pictures`.
 
-.venv/bin/python scripts/pictures.py
+They are taken anew when the page has changed; the tests do not compare them, for fonts differ between machines.
 """
 
 from __future__ import annotations
 
-import io
 import os
-import platform
-import re
-import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from rich.console import Console
+from clew.page.serving import Served
+from clew.page.shelf import Shelf
 
-from clew.commands import console as speaking
-from clew.commands.main import main
-
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs" / "pictures"
+EXAMPLES = (["train.py"], ["train.py", "0.3"], ["pipeline.py"], ["items.py"], ["nan.py"])
 
 
-def take(name: str, folder: str, *words: str, width: int = 130) -> None:
-    """Run a command of clew's on a terminal that remembers what it showed."""
-    terminal = Console(
-        width=width, record=True, file=io.StringIO(), force_terminal=True, markup=False, highlight=False, emoji=False
-    )
-    terminal.print(f"$ clew {' '.join(words)}")
-    speaking.console = lambda: terminal
-    main(list(words))
-    picture = terminal.export_svg(title="clew")
-    machine = f"{socket.gethostname()} {platform.platform()}".replace(" ", "&#160;")
-    picture = picture.replace(folder, "~/spirals").replace(machine, "laptop")
-    picture = re.sub(r' textLength="[\d.]+"', "", picture)  # what was replaced is shorter than it was
-    PICTURES.mkdir(exist_ok=True)
-    (PICTURES / f"{name}.svg").write_text(picture)
+def record(folder: Path) -> None:
+    for words in EXAMPLES:
+        environment, where = {**os.environ, "CLEW_DIR": str(folder)}, ROOT / "examples"
+        subprocess.run(
+            [sys.executable, *words], cwd=where, env=environment, check=True, capture_output=True
+        )
+
+
+def take(page: Any, address: str, ids: dict[str, str]) -> None:
+    """Each picture: where to go, what to wait for, what to do."""
+
+    def go(route: str) -> None:
+        page.goto("about:blank")
+        page.goto(f"{address}#{route}")
+
+    def save(name: str) -> None:
+        page.wait_for_load_state("networkidle")
+        page.wait_for_timeout(500)
+        page.screenshot(path=PICTURES / f"{name}.png")
+
+    go(f"/run/{ids['train.py']}/series?names=loss,accuracy&runs={ids['train.py 0.3']}")
+    page.locator(".u-over").first.wait_for()
+    save("series")
+
+    go(f"/run/{ids['pipeline.py']}/tree")
+    page.get_by_role("treeitem").first.click()
+    page.keyboard.press("ArrowRight")
+    page.get_by_role("treeitem").filter(has_text="normalise").first.click()
+    page.keyboard.press("ArrowRight")
+    save("tree")
+
+    go(f"/run/{ids['items.py']}/pipeline")
+    page.get_by_role("table").first.wait_for()
+    save("pipeline")
+
+    go(f"/compare?a={ids['train.py']}&b={ids['train.py 0.3']}")
+    page.get_by_text("First difference").first.wait_for()
+    save("compare")
+
+
+def main() -> None:
+    from playwright.sync_api import sync_playwright
+
+    chromium = subprocess.run(["scripts/browser"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+    with tempfile.TemporaryDirectory() as made:
+        record(Path(made))
+        served = Served(Shelf(Path(made)), port=0)
+        ids = {" ".join(map(str, row_argv(Path(row["path"])))): row["id"] for row in served.shelf.rows()}
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+            page = browser.new_page(viewport={"width": 1280, "height": 720})
+            take(page, served.address.partition("#")[0], ids)
+            browser.close()
+        served.close()
+    print(*sorted(path.name for path in PICTURES.glob("*.png")))
+
+
+def row_argv(folder: Path) -> list[str]:
+    """How a run was called: that tells two runs of one example apart."""
+    from clew.store.folder import read_meta
+
+    program, *words = read_meta(folder)["argv"]
+    return [Path(program).name, *words]
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copy(ROOT / "examples" / "train.py", folder)
-        os.chdir(folder)
-        subprocess.run([sys.executable, "train.py"], check=True)
-        take("show", folder, "show", "latest")
+    main()
