@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
+import clew
 from clew.records import DELETED
 from history.writing import Written
 
@@ -225,3 +228,35 @@ def test_the_steps_of_many_calls_are_those_of_each(tmp_path: Path) -> None:
     shard.close()
     run = written.open()
     assert run.tables.steps.of_calls(0, np.arange(4)) == [None, None, 3, 4] == [call.step for call in run.calls()]
+
+
+@clew.follow(show=False)
+def inner(x: int) -> int:
+    return x + 1
+
+
+@clew.watch("z")
+def watched_inner(x: int) -> int:
+    z = x
+    return z
+
+
+@clew.watch("y", step="step")
+def outer(called: Any) -> None:
+    for step in range(20):
+        y = called(step)
+        sum(range(20_000))
+
+
+@pytest.mark.parametrize("called", [inner, watched_inner])
+def test_a_call_inside_a_watched_loop_has_the_step_it_was_made_at(tmp_path: Path, called: Any) -> None:
+    with clew.run(path=tmp_path / "before"):
+        inner(0)  # follows the others here from now on; outside a followed call they are only watched
+    with clew.run(path=tmp_path / "run") as run:
+        outer(called)
+    calls = run.calls(called.__name__)
+    assert [call.step for call in calls] == list(range(20))
+    ends = [call.start + call.duration for call in calls]
+    changed = [change.time for change in run.changes("y")]
+    assert all(before <= after for before, after in zip(ends, changed, strict=True)), "what it gave was bound later"
+    assert all(before <= call.start for before, call in zip(changed, calls[1:], strict=False))

@@ -234,3 +234,43 @@ def test_half_a_pair_stays_in_the_log() -> None:
 def test_changes_lie_between_two_drains() -> None:
     rows = rows_of(a_call(), [[(float(i), 0, 0) for i in range(100)], [(float(-i), 0, 0) for i in range(1, 100)]])
     assert [row[5] for row in rows] == [(0, 1000)] * 100 + [(1000, 2000)] * 99
+
+
+@pytest.mark.parametrize("packed_from", [1, 1000])
+def test_changes_lie_between_the_calls_inside(monkeypatch: pytest.MonkeyPatch, packed_from: int) -> None:
+    monkeypatch.setattr(columns, "_PACKED_FROM", packed_from)
+    call, rows = a_call(), Rows(itertools.count())
+    call.moment(100)
+    call.moment(200)
+    call.log += [1.0, call.plan.site(0, 0), 2.0, call.plan.site(0, 0)]
+    call.moment(300)
+    call.log += [3.0, call.plan.site(0, 0)]
+    found = changes_of(call, rows, chunks_of(call, [[]]))
+    assert [row[5] for row in found] == [(200, 300), (200, 300), (300, 1000)]
+
+
+def test_moments_alone_are_taken_and_move_what_follows() -> None:
+    call, rows = a_call(), Rows(itertools.count())
+    call.moment(500)
+    (first,) = chunks_of(call, [[]])
+    rows.add(first)
+    assert (len(first), rows.columns(), call.log) == (0, None, [])
+    call.log += [1.0, call.plan.site(0, 0)]
+    second = take(call, 2000)
+    assert second is not None
+    assert [row[5] for row in changes_of(call, rows, [second])] == [(1000, 2000)]
+
+
+def test_a_moment_never_comes_between_a_value_and_its_site() -> None:
+    call = a_call()
+    call.log += [1.0]
+    call.moment(100)
+    call.log += [call.plan.site(0, 0)]
+    assert call.log == [1.0, call.plan.site(0, 0)]
+
+
+def test_another_threads_calls_leave_the_log_alone() -> None:
+    call = a_call()
+    call.thread += 1
+    call.moment(100)
+    assert call.log == []

@@ -17,6 +17,7 @@ from clew.records import DELETED, Kind
 from clew.store.flush import ChangeColumns, Span
 
 from . import numbers
+from .live import MOMENT
 from .numberlane import UNSET, Block, Ints, number_lane, same
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ _KIND_OF = {
     type(DELETED): int(Kind.DELETED),
 }
 _NUMBER_TYPES = frozenset([float, int, bool])
+Marks = list[tuple[int, int]]
 _PACKED_FROM = 64  # below this many rows the plain loop is quicker
 
 
@@ -44,11 +46,9 @@ class Chunk:
 
     __slots__ = ("call", "marks", "packed", "sites", "values")
 
-    def __init__(self, call: LiveCall, values: list[Any], sites: list[int], until: int) -> None:
+    def __init__(self, call: LiveCall, values: list[Any], sites: list[int], marks: Marks) -> None:
         self.call = call
-        self.marks = [
-            (len(sites), until)
-        ]  # how many rows were taken when: they lie between this mark and the one before
+        self.marks = marks  # how many rows there were when: they lie between this mark and the one before
         self.sites = sites
         self.values = values
         self.packed: list[tuple[numbers.Packed, numbers.PackedSites]] = []
@@ -83,8 +83,10 @@ class Chunk:
         """When each row may have been: evenly spread between the moments of taking."""
         start, pieces = self.call.drained_at, []
         for count, until in self.marks:
-            step = max(until - start, 0) // count
-            pieces.append(np.arange(start + step, start + step * count + 1, step) if step else np.full(count, start))
+            step = max(until - start, 0) // max(count, 1)
+            if count:
+                ends = start + step * count + 1
+                pieces.append(np.arange(start + step, ends, step) if step else np.full(count, start))
             start = max(start, until)
         return np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
 
@@ -118,7 +120,32 @@ def take(call: LiveCall, now: int) -> Chunk | None:
         return None
     values, sites = log[0:count:2], log[1:count:2]
     del log[:count]
-    return Chunk(call, values, sites, call.ended or now)
+    until = call.ended or now
+    if call.timed:
+        return Chunk(call, *_without_moments(values, sites, until))
+    return Chunk(call, values, sites, [(len(sites), until)])
+
+
+def _without_moments(values: list[Any], sites: list[int], until: int) -> tuple[list[Any], list[int], Marks]:
+    """The rows, and how many of them there were at each moment that stood between them."""
+    kept_values: list[Any] = []
+    kept_sites: list[int] = []
+    marks: Marks = []
+    begin = 0
+    for place, site in enumerate(sites):
+        if site == MOMENT:
+            kept_values += values[begin:place]
+            kept_sites += sites[begin:place]
+            _mark(marks, place - begin, values[place])
+            begin = place + 1
+    _mark(marks, len(sites) - begin, until)
+    return kept_values + values[begin:], kept_sites + sites[begin:], marks
+
+
+def _mark(marks: Marks, count: int, until: int) -> None:
+    if count == 0 and marks and marks[-1][0] == 0:
+        marks.pop()  # of moments with nothing between them the last says it all
+    marks.append((count, until))
 
 
 def joined(chunks: Iterable[Chunk]) -> list[Chunk]:
@@ -149,6 +176,9 @@ class Rows:
 
     def add(self, chunk: Chunk) -> None:
         call = chunk.call
+        if not len(chunk):
+            call.drained_at = max(call.drained_at, chunk.marks[-1][1])
+            return
         if call.last is None:
             call.last = [UNSET] * call.plan.width
         found = number_lane(call, chunk.packed) if chunk.packed else None
@@ -182,7 +212,7 @@ class Rows:
 
     def _plain_lane(self, chunk: Chunk) -> None:
         call, plan = chunk.call, chunk.call.plan
-        if plan.clock_index >= 0:
+        if call.clocked:
             self._timed_lane(chunk)
             return
         sites = np.array(chunk.sites, np.int32)

@@ -1,6 +1,7 @@
 """Hot: the buffers user code writes into. No locks, no formatting, no I/O; `list.append` is the only traffic.
 
 A `LiveCall` is one call being recorded. Instrumented code appends to its `log`, flatly: value, site, value, site.
+When each change was is not known: only when the log was taken, and when calls inside began and ended (`moment`).
 A background thread (see drain.py) takes what is there; under the GIL a slice and a `del` of the slice are each one
 step, and only whole pairs are taken, so neither side ever waits for the other.
 """
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from clew.recorder.plan import Plan
     from clew.recorder.recorder import Recorder
 
+MOMENT = -1  # in the place of a site: the value is the time at which a call inside this one began or ended
 _call_numbers = itertools.count(1)
 _get_ident = threading.get_ident
 _looking: set[int] = set()  # threads that are inside a capture
@@ -76,10 +78,11 @@ class LiveCall:
     """One call being recorded: its log, and the captures of the mutable values its names hold."""
 
     stage: str | None = None
+    clocked = False  # before each change in its log stands when it was: a followed call
 
     __slots__ = ("args", "callers", "clock", "drained_at", "dropped", "ended", "error", "held", "id", "kept_counts",
                  "last", "line", "log", "parent", "parent_id", "place", "plan", "recorder", "result", "started",
-                 "thread", "thread_name", "tracked")  # fmt: skip
+                 "thread", "thread_name", "timed", "tracked")  # fmt: skip
 
     def __init__(self, plan: Plan, recorder: Recorder, args: Any) -> None:
         self.plan = plan
@@ -107,6 +110,17 @@ class LiveCall:
         self.last: list[Any] | None = None  # by index: the last value drained; the drain's own
         self.kept_counts: dict[int, int] | None = None  # thinning; the drain's own
         self.held: dict[int, Any] | None = None  # thinning; the drain's own
+        self.timed = False  # moments stand in its log
+        if self.parent is not None:
+            self.parent.moment(self.started)
+
+    def moment(self, time: int) -> None:
+        """A call begins or ends inside this one: what the log holds now was before that, and the rest comes after."""
+        log = self.log
+        # not in another thread's, nor where a signal's handler has come between a value and its site
+        if _get_ident() == self.thread and not len(log) & 1 and not self.clocked:
+            log += (time, MOMENT)
+            self.timed = True
 
     def stand(self) -> None:
         """Be the parent of the calls begun from here on, through pauses: other tasks do not see it."""

@@ -88,6 +88,8 @@ class Recorder:
             self._start()
 
     def end(self, call: LiveCall) -> None:
+        if call.parent is not None:
+            call.parent.moment(call.ended)
         self._ended.append(call)
 
     def follow(self, trace: Trace) -> None:

@@ -34,6 +34,7 @@ class Trace(list[Any]):
 
     __slots__ = (
         "__weakref__",
+        "around",
         "at",
         "callers",
         "following",
@@ -55,6 +56,7 @@ class Trace(list[Any]):
         self.thread_name = thread_name
         self.at = 0  # the line the innermost function is at
         self.callers: list[tuple[str, int, str]] = []  # the frames around its first call
+        self.around: LiveCall | None = None  # the watched call around its first call
         self.inside: int | Trace | None = None  # the call, or the log whose first call, the calls here belong to
         self.origin: tuple[str, int] | None = None  # shard and call in which this process was started
         self.root: int = NO_CALL  # its first call, once the log was taken that far

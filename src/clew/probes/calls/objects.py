@@ -32,6 +32,7 @@ class _Followed:
     """What a watched call does besides, inside a followed one."""
 
     __slots__ = ()
+    clocked = True
 
     def __exit__(
         self: Any, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

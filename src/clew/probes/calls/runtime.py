@@ -72,7 +72,7 @@ def open_trace(following: Following, frame: FrameType | None, inside: Trace | No
             inherit.tell_children(following)
     trace = following.new_trace(recorder, thread, thread_name(thread))
     if inside is None:
-        around = place_of(thread).call
+        trace.around = around = place_of(thread).call
         trace.inside = None if around is None else around.id
         trace.callers = callers_of(frame)
         trace.origin = inherit.origin
@@ -80,6 +80,8 @@ def open_trace(following: Following, frame: FrameType | None, inside: Trace | No
     else:
         trace.inside = inside
         trace.tell_inside(inside)
+    if trace.around is not None:
+        trace.around.moment(clock())
     recorder.follow(trace)
     here.set(trace)
     return trace
@@ -90,6 +92,8 @@ def end(trace: Any) -> None:
     if trace is not OFF:
         here.set(None)
         trace.over = True
+        if trace.around is not None:
+            trace.around.moment(clock())
         if trace in roots:
             roots.remove(trace)
             if not roots:
