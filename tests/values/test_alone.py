@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from typing import Any
 
@@ -58,3 +59,11 @@ def test_an_outline_is_the_one_that_the_walk_gives() -> None:
             walked = capture(array, LIGHT)
         assert array.nbytes > LIGHT.array_limit
         assert repr(quick.value) == repr(again.value) == repr(walked.value)
+
+
+def test_the_quick_way_is_found_whoever_needed_the_adapter_first() -> None:
+    program = (
+        "import numpy, clew.values.numpy; from clew.values import base, capture;"
+        "capture(numpy.zeros(3)); assert base.alone_of(id(numpy.ndarray)) is not None"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -16,7 +16,7 @@ if find_spec("playwright") is None and not os.environ.get("CLEW_PRIMARY"):
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # no longer: Playwright keeps an event loop running, in which others' cannot be run
 def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 

@@ -111,7 +111,7 @@ def test_a_curve_is_drawn_and_a_click_leads_to_the_line(open_page: Open) -> None
 def test_markup_in_values_is_text(open_page: Open) -> None:
     page = open_page("first", "tree")
     page.get_by_role("treeitem").first.click()
-    page.get_by_text("<b>bold</b>").first.wait_for()
+    page.get_by_text("<b>bold</b>").filter(visible=True).first.wait_for()
     assert page.title() != "broken in"
 
 

@@ -16,7 +16,7 @@ from xxhash import xxh3_128, xxh3_128_digest
 
 from clew.records import Kept, NotKept, Summary
 from clew.values import objects
-from clew.values.base import SEQUENCE, Handler, Look, Looking, Node, Unwatched, register
+from clew.values.base import SEQUENCE, Handler, Look, Looking, Node, Unwatched
 from clew.values.classes import inherits, module_of, type_name
 from clew.values.dtypes import dtype_text, read_dtype, write_dtype
 from clew.values.jsontext import plain
@@ -354,5 +354,3 @@ READERS: Final[dict[str, Any]] = {
     "numpy.bytes": lambda tree, reader: np.bytes_(reader.read(tree["is"])),
     "numpy.dtype": lambda tree, reader: read_dtype(tree["is"]),
 }
-
-register(np.ndarray, look=look_array)
