@@ -45,7 +45,7 @@ def take(page: Any, address: str, ids: dict[str, str]) -> None:
     save("series")
 
     go(f"/run/{ids['pipeline.py']}/tree")
-    page.get_by_role("treeitem").first.click()
+    page.get_by_role("treeitem").filter(has_text="Dataset.get").first.click()
     page.keyboard.press("ArrowRight")
     page.get_by_role("treeitem").filter(has_text="normalise").first.click()
     page.keyboard.press("ArrowRight")
