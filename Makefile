@@ -10,10 +10,10 @@ BIN := $(VENV)/bin
 # 3.11 if there is one: the primary Python, on which a missing torch is an error and not a reason to skip.
 VERSION := $(shell scripts/find-python 3.11 >/dev/null && echo 3.11 || echo any)
 OTHERS := 3.12 3.13
-# One more than there are cores: some tests wait for others' processes, and torch keeps to one thread in each.
-PYTEST_ARGS ?= -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 1) --dist worksteal
+PYTEST_ARGS ?= -n auto
 WHEEL_VENV := build/wheel-venv
-export OMP_NUM_THREADS ?= 1
+# Tests run side by side: torch keeps to one thread in each.
+test test-primary test-others test-tf: export OMP_NUM_THREADS ?= 1
 # Where this is set, each of the hundreds of programs that the tests start would compile clew anew.
 unexport PYTHONDONTWRITEBYTECODE
 
