@@ -40,7 +40,7 @@ def take(page: Any, address: str, ids: dict[str, str]) -> None:
         page.wait_for_timeout(500)
         page.screenshot(path=PICTURES / f"{name}.png")
 
-    go(f"/run/{ids['train.py']}/series?names=loss,accuracy&runs={ids['train.py 0.3']}")
+    go(f"/run/{ids['train.py']}/series?names=accuracy&runs={ids['train.py 0.3']}")
     page.locator(".u-over").first.wait_for()
     save("series")
 
