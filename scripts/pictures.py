@@ -23,9 +23,7 @@ EXAMPLES = (["train.py"], ["train.py", "0.3"], ["pipeline.py"], ["items.py"], ["
 def record(folder: Path) -> None:
     for words in EXAMPLES:
         environment, where = {**os.environ, "CLEW_DIR": str(folder)}, ROOT / "examples"
-        subprocess.run(
-            [sys.executable, *words], cwd=where, env=environment, check=True, capture_output=True
-        )
+        subprocess.run([sys.executable, *words], cwd=where, env=environment, check=True, capture_output=True)
 
 
 def take(page: Any, address: str, ids: dict[str, str]) -> None:
