@@ -98,12 +98,10 @@ def test_two_chosen_runs_are_compared(open_page: Open) -> None:
 
 def test_a_curve_is_drawn_and_a_click_leads_to_the_line(open_page: Open) -> None:
     page = open_page("first", "series", "?names=loss")
-    curve = page.locator(".u-over")
-    curve.wait_for()
-    page.wait_for_timeout(300)
-    curve.click(position={"x": 300, "y": 100})
+    page.get_by_text("100 values").wait_for()  # the curve is there
+    page.locator(".u-over").click(position={"x": 300, "y": 100})
     point = page.get_by_label("The point")
-    point.wait_for()
+    point.get_by_text("programs.py").first.wait_for()
     assert "programs.py" in point.inner_text()
     assert "train" in point.inner_text()
 
