@@ -38,9 +38,11 @@ environments:
 	    scripts/venv .venv-tf 3.11 test-tf; \
 	}; \
 	beside=; failed=; \
+	scripts/browser >/dev/null & browser=$$!; \
 	[ $(VERSION) = any ] || { others & beside=$$!; }; \
 	scripts/venv $(VENV) $(VERSION) test-torch hyrax lint docs wheel || failed=yes; \
 	[ -z "$$beside" ] || wait $$beside || failed=yes; \
+	wait $$browser || failed=yes; \
 	[ -z "$$failed" ]
 
 test: test-web test-primary test-others  ## the whole suite on 3.11, then all that needs no torch on 3.12 and 3.13
