@@ -6,6 +6,7 @@ the call that made it, at the moment it did; else how many changes of that name 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -32,14 +33,9 @@ class Steps:
         """The step of each of these changes."""
         steps = np.empty(len(rows), dtype=object)
         lacking = np.ones(len(rows), dtype=np.bool_)
-        where = self.table.shard_of(rows)
-        for shard in np.unique(where).tolist():
-            marks = self._marks_of(shard)
-            if marks.count:
-                inside = np.flatnonzero(where == shard)
-                found = marks.before(rows[inside] - self.table.offsets[shard])
-                steps[inside[found >= 0]] = marks.values(found[found >= 0])
-                lacking[inside[found >= 0]] = False
+        for marks, places, said in self._said(rows):
+            steps[places] = marks.values(said)
+            lacking[places] = False
         if lacking.all():
             ordinals: list[Any] = self.table.ordinals(rows).tolist()
             return ordinals
@@ -65,20 +61,25 @@ class Steps:
         """The step of each of these changes at the speed of the column; None if one of them is no number."""
         steps = np.full(len(rows), np.nan)
         lacking = np.ones(len(rows), dtype=np.bool_)
+        for marks, places, said in self._said(rows):
+            numbers = marks.numbers(said)
+            if numbers is None:
+                return None
+            steps[places] = numbers
+            lacking[places] = False
+        if lacking.any():
+            steps[lacking] = self.table.ordinals(rows[lacking])
+        return steps
+
+    def _said(self, rows: Rows) -> Iterator[tuple[Marks, Rows, Rows]]:
+        """Shard by shard: its marks, which of these changes have a step that was said, and by which mark."""
         where = self.table.shard_of(rows)
         for shard in np.unique(where).tolist():
             marks = self._marks_of(shard)
             if marks.count:
                 inside = np.flatnonzero(where == shard)
                 found = marks.before(rows[inside] - self.table.offsets[shard])
-                said = marks.numbers(found[found >= 0])
-                if said is None:
-                    return None
-                steps[inside[found >= 0]] = said
-                lacking[inside[found >= 0]] = False
-        if lacking.any():
-            steps[lacking] = self.table.ordinals(rows[lacking])
-        return steps
+                yield marks, inside[found >= 0], found[found >= 0]
 
     def _marks_of(self, shard: int) -> Marks:
         if shard not in self._marks:

@@ -2,7 +2,7 @@
 
 A `LiveCall` is one call being recorded. Instrumented code appends to its `log`, flatly: value, site, value, site.
 When each change was is not known: only when the log was taken, and when calls inside began and ended (`moment`).
-A background thread (see drain.py) takes what is there; under the GIL a slice and a `del` of the slice are each one
+A background thread (recorder.py) takes what is there; under the GIL a slice and a `del` of the slice are each one
 step, and only whole pairs are taken, so neither side ever waits for the other.
 """
 
