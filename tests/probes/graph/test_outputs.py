@@ -76,6 +76,15 @@ def test_rows_are_by_index_whatever_the_order_they_came_in(passed: Graph, tmp_pa
     assert table["index"].to_pylist() == table["result"].to_pylist() == list(range(3000))
 
 
+def test_rows_that_changed_places_between_the_first_and_the_last_are_put_in_order(tmp_path: Path) -> None:
+    came = [0, 3, 1, 2, 4]
+    output = outputs.Output(tmp_path / "out.parquet", {"graph": "g", "first": "f"})
+    output.add(came, came, {})
+    output.finish()
+    table = read(tmp_path / "out.parquet")
+    assert table["index"].to_pylist() == table["result"].to_pylist() == [0, 1, 2, 3, 4]
+
+
 def test_there_are_many_row_groups(passed: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outputs, "ROWS", 100)
     passed.map(range(1000), output=tmp_path / "out.parquet")
