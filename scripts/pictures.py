@@ -5,12 +5,18 @@ They are taken anew when the page has changed; the tests do not compare them, fo
 
 from __future__ import annotations
 
+import io
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+
+from rich.console import Console
+from rich.text import Text
 
 from clew.page.serving import Served
 from clew.page.shelf import Shelf
@@ -24,6 +30,25 @@ def record(folder: Path) -> None:
     for words in EXAMPLES:
         environment, where = {**os.environ, "CLEW_DIR": str(folder)}, ROOT / "examples"
         subprocess.run([sys.executable, *words], cwd=where, env=environment, check=True, capture_output=True)
+
+
+def terminal(folder: Path) -> None:
+    """What `clew show latest` prints after the demo, as it stands in the README; whose machine it was is left out."""
+    place = folder / "spirals"
+    place.mkdir()
+    shutil.copy(ROOT / "examples" / "train.py", place)
+    environment = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": "130"}
+    environment.pop("CLEW_DIR", None)
+    command = {"cwd": place, "env": environment, "check": True, "capture_output": True, "text": True}
+    subprocess.run([sys.executable, "train.py"], **command)
+    shown = subprocess.run([sys.executable, "-m", "clew", "show", "latest"], **command).stdout
+    shown = re.sub(r"\w+ (Linux|macOS)-\S+", "laptop", shown.replace(str(folder), "~"))
+    console = Console(record=True, width=130, file=io.StringIO())
+    console.print("$ clew show latest")
+    console.print(Text.from_ansi("\n".join(line.rstrip() for line in shown.splitlines())))
+    drawn = console.export_svg(title="clew")
+    drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)  # they would be fetched from elsewhere
+    (PICTURES / "show.svg").write_text(drawn, encoding="utf-8")
 
 
 def take(page: Any, address: str, ids: dict[str, str]) -> None:
@@ -63,8 +88,9 @@ def main() -> None:
 
     chromium = subprocess.run(["scripts/browser"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
     with tempfile.TemporaryDirectory() as made:
-        record(Path(made))
-        served = Served(Shelf(Path(made)), port=0)
+        terminal(Path(made))
+        record(Path(made) / "runs")
+        served = Served(Shelf(Path(made) / "runs"), port=0)
         ids = {" ".join(map(str, row_argv(Path(row["path"])))): row["id"] for row in served.shelf.rows()}
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
@@ -72,7 +98,7 @@ def main() -> None:
             take(page, served.address.partition("#")[0], ids)
             browser.close()
         served.close()
-    print(*sorted(path.name for path in PICTURES.glob("*.png")))
+    print(*sorted(path.name for path in PICTURES.iterdir()))
 
 
 def row_argv(folder: Path) -> list[str]:

@@ -53,11 +53,11 @@ def test_the_training_example_records_how_the_learning_rate_undid_it(runs_folder
     run = clew.runs()[-1]
     accuracy = run["accuracy"].to_numpy()
     assert accuracy.max() > 0.9
-    assert accuracy[-1] < 0.9
+    assert accuracy[-1] < 0.7
     norm = run["grad_norm"].to_numpy()
-    assert norm[600:1500].mean() > 5 * norm[:300].mean()
+    assert norm[800:1800].mean() > 5 * norm[:300].mean()
     assert run["loss"].steps[-1] == 1999
-    assert max(run['optimizer.param_groups[0]["lr"]'].values) == 1.0
+    assert max(run['optimizer.param_groups[0]["lr"]'].values) == 2.0
 
 
 SHORTER = """
