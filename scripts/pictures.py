@@ -39,9 +39,9 @@ def terminal(folder: Path) -> None:
     shutil.copy(ROOT / "examples" / "train.py", place)
     environment = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": "130"}
     environment.pop("CLEW_DIR", None)
-    command = {"cwd": place, "env": environment, "check": True, "capture_output": True, "text": True}
-    subprocess.run([sys.executable, "train.py"], **command)
-    shown = subprocess.run([sys.executable, "-m", "clew", "show", "latest"], **command).stdout
+    subprocess.check_output([sys.executable, "train.py"], cwd=place, env=environment)
+    show = [sys.executable, "-m", "clew", "show", "latest"]
+    shown = subprocess.check_output(show, cwd=place, env=environment, text=True)
     shown = re.sub(r"\w+ (Linux|macOS)-\S+", "laptop", shown.replace(str(folder), "~"))
     console = Console(record=True, width=130, file=io.StringIO())
     console.print("$ clew show latest")

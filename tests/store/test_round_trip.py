@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -64,6 +66,32 @@ def test_ends_come_back_with_errors(tmp_path: Path) -> None:
     assert shard.ends.time.tolist() == [2, 4]
     assert shard.ends.error.tolist() == [None, "ValueError: no"]
     assert shard.ends.result.tolist() == [-1, 5]
+
+
+SPANS = st.lists(st.tuples(st.integers(0, 4), st.integers(1, 3), st.integers(0, 40), st.integers(0, 40)), max_size=5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(SPANS, min_size=1, max_size=3), st.data())
+def test_cells_gathered_from_spans_are_those_of_the_whole_column(batches: list[list[Any]], data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        flushes = [Flush(0, changes=spanned([Span(*span) for span in spans])) for spans in batches]
+        whole = written(Path(folder), first_flush(), *flushes).changes
+        some = data.draw(st.lists(st.integers(0, len(whole) - 1), max_size=9)) if len(whole) else []
+        rows = np.array(some, np.int64)
+        for name in ("call", "time", "value"):
+            column = whole.column(name)
+            fresh = RunReader(Path(folder) / "run").shards[0].changes
+            assert fresh.is_sorted(name) == bool((column[1:] >= column[:-1]).all())
+            assert fresh.is_constant(name) == (len(set(column.tolist())) < 2)
+            assert fresh.gather(name, np.sort(rows)).tolist() == column[np.sort(rows)].tolist()
+            assert fresh.gather(name, rows).tolist() == column[rows].tolist()
+
+
+def spanned(spans: list[Span]) -> ChangeColumns:
+    count = sum(span.changes for span in spans)
+    kinds = np.arange(count, dtype=np.uint8) % len(Kind)
+    return ChangeColumns(np.zeros(count, np.int32), kinds, np.arange(count, dtype=np.float64), spans)
 
 
 def test_changes_come_back_bit_for_bit(tmp_path: Path) -> None:

@@ -27,6 +27,9 @@ class Piece(Protocol):
     def column(self, name: str) -> Array: ...
     def given(self, name: str) -> Array: ...
     def pick(self, name: str, rows: Array) -> Array: ...
+    def outline(self, name: str) -> Array:
+        """As few numbers as tell whether the column rises, and between what: it does if they do."""
+        ...
 
 
 class StructPiece:
@@ -66,6 +69,9 @@ class StructPiece:
         is_text = pa.types.is_string(field.type)
         return to_numpy(field.take(numbers(rows, pa.int64()))) if is_text else self.column(name).take(rows)
 
+    def outline(self, name: str) -> Array:
+        return self.column(name)
+
 
 class SpannedPiece:
     """The changes of one batch: what their spans say of them is spread over the rows when somebody asks."""
@@ -93,31 +99,67 @@ class SpannedPiece:
         return np.ones(len(self), bool) if name in _SPREAD else self._rows.given(name)
 
     def pick(self, name: str, rows: Array) -> Array:
-        return self.column(name).take(rows) if name in _SPREAD else self._rows.pick(name, rows)
+        pick = _SPREAD.get(name)
+        if pick is None:
+            return self._rows.pick(name, rows)
+        if name in self._columns or bool((rows[1:] < rows[:-1]).any()):
+            return self.column(name).take(rows)
+        return pick(self._rows, self._spans, rows)
+
+    def outline(self, name: str) -> Array:
+        outline = _OUTLINE.get(name)
+        return self.column(name) if outline is None else outline(self._spans)
 
 
-def _calls(changes: StructPiece, spans: StructPiece) -> Array:
-    return np.repeat(spans.column("call"), spans.column("changes"))
-
-
-def _times(changes: StructPiece, spans: StructPiece) -> Array:
+def _counts(spans: StructPiece, rows: Array | None) -> Array:
+    """How many changes each span has; of these, if some are asked for (they ascend)."""
     counts = spans.column("changes")
-    steps = (spans.column("stop") - spans.column("start")) // np.maximum(counts, 1)
+    return counts if rows is None else np.diff(np.searchsorted(rows, np.cumsum(counts)), prepend=0)
+
+
+def _calls(changes: StructPiece, spans: StructPiece, rows: Array | None = None) -> Array:
+    return np.repeat(spans.column("call"), _counts(spans, rows))
+
+
+def _calls_outline(spans: StructPiece) -> Array:
+    return spans.column("call")[spans.column("changes") > 0]
+
+
+def _times(changes: StructPiece, spans: StructPiece, rows: Array | None = None) -> Array:
+    counts = spans.column("changes")
+    steps = _pace(spans)
     firsts = np.cumsum(counts) - counts
-    times = np.arange(1, len(changes) + 1)
-    times *= np.repeat(steps, counts)
-    times += np.repeat(spans.column("start") - steps * firsts, counts)
+    chosen = _counts(spans, rows)
+    times = np.arange(1, len(changes) + 1) if rows is None else rows + 1
+    times *= np.repeat(steps, chosen)
+    times += np.repeat(spans.column("start") - steps * firsts, chosen)
     return times
 
 
-def _value_ids(changes: StructPiece, spans: StructPiece) -> Array:
-    ids = np.full(len(changes), NO_ID)
-    pointing = np.flatnonzero(changes.column("kind") == Kind.VALUE)
-    ids[pointing] = changes.column("number")[pointing]
+def _pace(spans: StructPiece) -> Array:
+    """Nanoseconds from one change of a span to the next."""
+    pace: Array = (spans.column("stop") - spans.column("start")) // np.maximum(spans.column("changes"), 1)
+    return pace
+
+
+def _times_outline(spans: StructPiece) -> Array:
+    counts, pace = spans.column("changes"), _pace(spans)
+    ends = np.stack([spans.column("start") + pace, spans.column("start") + pace * counts], axis=1)
+    return ends[counts > 0].ravel()
+
+
+def _value_ids(changes: StructPiece, spans: StructPiece, rows: Array | None = None) -> Array:
+    kinds, found = changes.column("kind"), changes.column("number")
+    if rows is not None:
+        kinds, found = kinds.take(rows), found.take(rows)
+    ids = np.full(len(kinds), NO_ID)
+    pointing = np.flatnonzero(kinds == Kind.VALUE)
+    ids[pointing] = found[pointing]
     return ids
 
 
 _SPREAD: Final = {"call": _calls, "time": _times, "value": _value_ids}
+_OUTLINE: Final = {"call": _calls_outline, "time": _times_outline}
 
 
 class PickedPiece:
@@ -140,6 +182,9 @@ class PickedPiece:
 
     def given(self, name: str) -> Array:
         return self._piece.given(name).take(self._rows)
+
+    def outline(self, name: str) -> Array:
+        return self.column(name)
 
 
 def to_numpy(array: pa.Array) -> Array:
@@ -190,13 +235,18 @@ class Columns:
             return self.column(name)[rows]
         cuts = np.searchsorted(rows, self._ends)
         parts = zip(self.pieces, self._ends[:-1], cuts[:-1], cuts[1:], strict=True)
-        return np.concatenate([piece.column(name)[rows[a:b] - start] for piece, start, a, b in parts if a < b])
+        return np.concatenate([piece.pick(name, rows[a:b] - start) for piece, start, a, b in parts if a < b])
 
     def is_sorted(self, name: str) -> bool:
         """Whether a column of numbers never falls; piece by piece, without joining it."""
-        columns = [piece.column(name) for piece in self.pieces if len(piece)]
+        columns = [piece.outline(name) for piece in self.pieces if len(piece)]
         inside = all(bool((column[1:] >= column[:-1]).all()) for column in columns)
         return inside and all(a[-1] <= b[0] for a, b in pairwise(columns))
+
+    def is_constant(self, name: str) -> bool:
+        """Whether all cells of a column of numbers are the same."""
+        columns = [piece.outline(name) for piece in self.pieces if len(piece)]
+        return all(bool((column == columns[0][0]).all()) for column in columns)
 
     def given(self, name: str) -> Array:
         """Which rows say anything under `name`: of a column of texts, without making the texts."""

@@ -153,6 +153,9 @@ def left_behind() -> dict[str, Any]:
     }  # fmt: skip
     found.update({name: function.__code__ for name, function in functions.items()})
     found["start"] = threading.Thread.start
+    for thread in threading.enumerate():
+        if thread.name.startswith("QueueFeederThread"):  # of a loader's queues: torch closes them and does not wait
+            thread.join(timeout=5)
     found["threads"] = {thread.name for thread in threading.enumerate() if "clew" not in thread.name.lower()}
     found["workers"] = workers()
     return found
