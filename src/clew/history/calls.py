@@ -30,6 +30,7 @@ class ShardCalls:
         self.table = table
         self.shard = shard
         self.reader = table.shards[shard]
+        self.changes = table.changes[shard]
         self.starts = self.reader.starts
         self.finished = self.reader.ends
         self.count = len(self.starts)
@@ -94,23 +95,42 @@ class ShardCalls:
         return inside[np.argsort(self.start("time")[inside], kind="stable")]
 
     @cached_property
-    def _rows_by_call(self) -> tuple[Column, Rows]:
-        calls = self.table.column(self.shard, "call")
-        if is_sorted(calls):  # one call after the other, or only one
-            return calls, np.arange(len(calls), dtype=np.int64)
-        order = np.argsort(calls, kind="stable").astype(np.int64)
-        return calls[order], order
+    def _in_turn(self) -> bool:
+        """Whether calls come one after the other, each with all its rows; or there is only one."""
+        return self.changes.is_sorted("call")
+
+    @cached_property
+    def _by_call(self) -> tuple[Column, Rows, Rows | None]:
+        """Calls, ascending; where the rows of each begin, and the last end; those rows, None if they are in order."""
+        if self._in_turn:
+            calls, counts = self.changes.call_runs()
+            return calls, np.concatenate([[0], np.cumsum(counts)]), None
+        column = self.changes.column("call")
+        order = np.argsort(column, kind="stable").astype(np.int64)
+        return column[order], np.arange(len(order) + 1), order
+
+    def _bounds(self, ids: Any) -> tuple[Rows, Rows]:
+        calls, edges, _ = self._by_call
+        return edges[np.searchsorted(calls, ids)], edges[np.searchsorted(calls, ids, side="right")]
+
+    def _every_row(self, id: int) -> Rows:
+        self._asked += 1
+        if self._asked <= ASKED_OFTEN and not self._in_turn and "_by_call" not in self.__dict__:
+            return np.flatnonzero(self.changes.column("call") == id).astype(np.int64, copy=False)
+        begin, end = map(int, self._bounds(id))
+        order = self._by_call[2]
+        return np.arange(begin, end) if order is None else order[begin:end]
 
     def count_rows(self, ids: Column) -> Rows:
         """How many rows each of these calls has, hidden ones among them."""
-        calls, _ = self._rows_by_call
-        return np.searchsorted(calls, ids, side="right") - np.searchsorted(calls, ids, side="left")
+        begin, end = self._bounds(ids)
+        return end - begin
 
     def hidden(self, code: int) -> tuple[Column, Rows]:
         """Rows that are no changes but carry a `STEP`, `INPUT`, `OUTPUT` or `ITEM`: their calls, sorted, and they."""
         if code not in self._hidden:
             rows = self.table.rows_that_are(self.shard, code)
-            calls = self.table.column(self.shard, "call")[rows]
+            calls = self.changes.gather("call", rows)
             if not is_sorted(calls):
                 order = np.argsort(calls, kind="stable")
                 calls, rows = calls[order], rows[order]
@@ -124,33 +144,36 @@ class ShardCalls:
 
     def rows(self, id: int) -> Rows:
         """Rows (within the shard) of the changes people see of one call, in the order they happened."""
-        self._asked += 1
-        if self._asked > ASKED_OFTEN or "_rows_by_call" in self.__dict__:
-            calls, order = self._rows_by_call
-            begin, end = np.searchsorted(calls, [id, id + 1])
-            rows = order[begin:end]
-        else:
-            rows = np.flatnonzero(self.table.column(self.shard, "call") == id).astype(np.int64, copy=False)
+        if self._in_turn:
+            begin, end = map(int, self._bounds(id))
+            return self._in_time(np.flatnonzero(self.table.seen(self.shard, slice(begin, end))) + begin)
+        rows = self._every_row(id)
         return self._in_time(rows[self.table.seen(self.shard, rows)])
 
     def all_rows(self, id: int) -> Rows:
         """Rows (within the shard) of one call, those that are no changes of a name among them."""
-        calls, order = self._rows_by_call
-        begin, end = np.searchsorted(calls, [id, id + 1])
-        return self._in_time(order[begin:end])
+        return self._in_time(self._every_row(id))
 
     def _in_time(self, rows: Rows) -> Rows:
         # Rows a probe held back until the call ended (`last=`) come late; their times say where they belong.
-        times = self.table.column(self.shard, "time")[rows]
+        if self._rows_in_time:
+            return rows
+        times = self.changes.gather("time", rows)
         return rows if is_sorted(times) else rows[np.argsort(times, kind="stable")]
+
+    @cached_property
+    def _rows_in_time(self) -> bool:
+        return self.changes.is_sorted("time")
 
     @cached_property
     def in_order(self) -> bool:
         """Whether within every call a later row has a later time: true unless rows were held back."""
-        if self.table.changes[self.shard].is_sorted("time"):
+        if self._rows_in_time:
             return True
-        calls, order = self._rows_by_call
-        times = self.table.column(self.shard, "time")[order]
+        order = self._by_call[2]
+        calls, times = self.changes.column("call"), self.changes.column("time")
+        if order is not None:
+            calls, times = calls[order], times[order]
         return bool(np.all((times[1:] >= times[:-1]) | (calls[1:] != calls[:-1])))
 
 

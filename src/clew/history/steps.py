@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from clew.history.calls import CallTable, ShardCalls, find_sorted
-from clew.history.table import STEP, Column, Table, is_sorted
+from clew.history.table import STEP, Column, Table
 from clew.records import Kind
 
 if TYPE_CHECKING:
@@ -71,15 +71,17 @@ class Steps:
             steps[lacking] = self.table.ordinals(rows[lacking])
         return steps
 
-    def _said(self, rows: Rows) -> Iterator[tuple[Marks, Rows, Rows]]:
+    def _said(self, rows: Rows) -> Iterator[tuple[Marks, Rows | slice, Rows]]:
         """Shard by shard: its marks, which of these changes have a step that was said, and by which mark."""
-        where = self.table.shard_of(rows)
-        for shard in np.unique(where).tolist():
+        for shard, inside in self.table.by_shard(rows):
             marks = self._marks_of(shard)
             if marks.count:
-                inside = np.flatnonzero(where == shard)
                 found = marks.before(rows[inside] - self.table.offsets[shard])
-                yield marks, inside[found >= 0], found[found >= 0]
+                there = found >= 0
+                if bool(there.all()):
+                    yield marks, inside, found
+                else:
+                    yield marks, np.arange(len(rows))[inside][there], found[there]
 
     def _marks_of(self, shard: int) -> Marks:
         if shard not in self._marks:
@@ -97,18 +99,43 @@ class Marks:
         self.table = table
         self.calls = calls
         self.shard = calls.shard
+        self.changes = table.changes[self.shard]
         said = self._said()
         told = np.flatnonzero(calls.step_given())
-        changes = table.changes[self.shard]
-        call = np.concatenate([calls.start("call")[told], changes.gather("call", said)])
-        row = np.concatenate([-1 - told, said])  # told when it began: before its first row; and where that stands
-        time = np.concatenate([calls.start("time")[told], changes.gather("time", said)])
+        self.row = np.concatenate([-1 - told, said])  # told when it began: before its first row; and where that stands
+        self.count = len(self.row)
+        #: One call after the other, each from its first row to its last: as a single loop writes them.
+        self.in_turn = len(told) == 0 and self.changes.is_sorted("call") and self.changes.is_sorted("time")
+        if not self.in_turn:
+            self._sort()
+
+    def _sort(self) -> None:
+        call, time, row = self._of_each("call"), self._of_each("time"), self.row
         if not _in_order(call, time, row):
             order = np.lexsort((row, time, call))
             call, time, row = call[order], time[order], row[order]
         self.call, self.time, self.row = call, time, row
-        self.count = len(call)
-        self._known = call[np.flatnonzero(np.append(True, call[1:] != call[:-1]))] if self.count else call
+
+    @cached_property
+    def call(self) -> Column:
+        """The call in which each mark was made."""
+        return self._of_each("call")
+
+    @cached_property
+    def time(self) -> Column:
+        return self._of_each("time")
+
+    def _of_each(self, name: str) -> Column:
+        """What the starts of calls, or else the changes, say of each mark."""
+        told = self.row < 0
+        given = self.calls.start(name)[-1 - self.row[told]]
+        return np.concatenate([given, self.changes.gather(name, self.row[~told])])
+
+    @cached_property
+    def _known(self) -> Column:
+        """Calls that have marks."""
+        call = self.call
+        return call[np.flatnonzero(np.append(True, call[1:] != call[:-1]))] if self.count else call
 
     @cached_property
     def _told(self) -> tuple[Column, Rows]:
@@ -130,7 +157,7 @@ class Marks:
 
     def _said(self) -> Rows:
         rows = self.table.rows_that_are(self.shard, STEP)
-        kinds = self.table.changes[self.shard].gather("kind", rows)
+        kinds = self.changes.gather("kind", rows)
         held: Rows = rows[(kinds != Kind.NONE) & (kinds != Kind.DELETED)]
         return held
 
@@ -147,17 +174,20 @@ class Marks:
         return values[back]
 
     def numbers(self, marks: Rows) -> npt.NDArray[np.float64] | None:
-        """The steps these marks say, if all of them are finite numbers in the rows themselves."""
-        rows = self.row[marks]
-        said = np.maximum(rows, 0)
-        changes = self.table.changes[self.shard]
-        kinds = changes.gather("kind", said)
-        plain = (rows < 0) | (kinds == Kind.INT) | (kinds == Kind.FLOAT)
-        if not plain.all():
-            return _finite(self.values(marks))
-        steps = changes.gather("number", said).astype(np.float64)
-        told = rows < 0
-        steps[told] = self.calls.start("step")[-1 - rows[told]]
+        """The steps these marks say, if all of them are finite numbers."""
+        return _finite(self.values(marks)) if self._numbers is None else self._numbers[marks]
+
+    @cached_property
+    def _numbers(self) -> npt.NDArray[np.float64] | None:
+        """The step of every mark, if all of them are finite numbers in the rows themselves."""
+        told = self.row < 0
+        said = self.row[~told]
+        kinds = self.changes.gather("kind", said)
+        if not bool(((kinds == Kind.INT) | (kinds == Kind.FLOAT)).all()):
+            return None
+        steps = np.empty(self.count)
+        steps[told] = self.calls.start("step")[-1 - self.row[told]]
+        steps[~told] = self.changes.gather("number", said)
         return steps if bool(np.isfinite(steps).all()) else None
 
     def _row_key(self, call: Column, row: Column) -> Rows:
@@ -182,8 +212,10 @@ class Marks:
 
     def before(self, rows: Rows) -> Rows:
         """For each row of the shard the mark that holds there, -1 for none."""
-        call = self.table.changes[self.shard].gather("call", rows)
-        if self._by_row is not None:
+        if self.in_turn and self.changes.is_constant("call"):
+            return self._by_row[rows].astype(np.int64)
+        call = self.changes.gather("call", rows)
+        if self.in_turn:
             found = self._by_row[rows].astype(np.int64)
             found[self.call[np.maximum(found, 0)] != call] = -1
         elif self.calls.in_order:
@@ -197,11 +229,8 @@ class Marks:
         return found
 
     @cached_property
-    def _by_row(self) -> npt.NDArray[np.int32] | None:
-        """For each row of the shard the last mark at or before it; None where calls take turns with their rows."""
-        in_turn = self.table.changes[self.shard].is_sorted("call")
-        if not self.calls.in_order or not in_turn or not is_sorted(self.row) or bool((self.row < 0).any()):
-            return None
+    def _by_row(self) -> npt.NDArray[np.int32]:
+        """For each row of the shard the last mark at or before it; where calls come one after the other."""
         said = np.zeros(self.table.lengths[self.shard], dtype=np.bool_)
         said[self.row] = True
         return np.cumsum(said, dtype=np.int32) - 1
@@ -239,7 +268,7 @@ class Marks:
 
 
 def _in_order(call: Column, time: Column, row: Column) -> bool:
-    """Whether they are sorted by call, then time, then row: a single loop writes them so."""
+    """Whether they are sorted by call, then time, then row."""
     later = row[1:] >= row[:-1]
     later = (time[1:] > time[:-1]) | ((time[1:] == time[:-1]) & later)
     return bool(np.all((call[1:] > call[:-1]) | ((call[1:] == call[:-1]) & later)))

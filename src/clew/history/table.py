@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from clew.history.lazy import Rows
 from clew.records import DELETED, Function, Kind, Site, Value
+from clew.store.columns import FEW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -69,6 +70,15 @@ class Table:
         """Which shard each row is in."""
         return np.searchsorted(self.offsets, rows, side="right").astype(np.int64) - 1
 
+    def by_shard(self, rows: Rows) -> Iterator[tuple[int, Rows | slice]]:
+        """Each shard these rows are in, and where they stand among them."""
+        if len(self.shards) == 1:
+            yield 0, slice(None)
+            return
+        where = self.shard_of(rows)
+        for shard in np.unique(where).tolist():
+            yield shard, np.flatnonzero(where == shard)
+
     # ---- names
 
     @cached_property
@@ -99,10 +109,14 @@ class Table:
 
     def rows_that_are(self, shard: int, code: int) -> Rows:
         """Rows (within the shard) that carry something people do not see as a change: `STEP`, `INPUT`, `ITEM`."""
-        if not bool(np.any(self._name_of_site[shard] == code)):
-            return np.empty(0, dtype=np.int64)
-        hits = look_up(self._name_of_site[shard] == code, self.column(shard, "site"))
-        return np.flatnonzero(hits).astype(np.int64, copy=False)
+        return self._rows_at(shard, self._name_of_site[shard] == code)
+
+    def _rows_at(self, shard: int, wanted: npt.NDArray[np.bool_]) -> Rows:
+        """Rows (within the shard) whose sites are wanted: the question is put to the sites, which are few."""
+        sites = np.flatnonzero(wanted[:-1])
+        if len(sites) <= FEW:
+            return self.changes[shard].rows_of(sites.tolist())
+        return np.flatnonzero(look_up(wanted, self.column(shard, "site"))).astype(np.int64, copy=False)
 
     def names_at(self, rows: Rows) -> Column:
         """The number of the name of each of these rows."""
@@ -176,14 +190,13 @@ class Table:
         return self._in_time(self._select(lambda names: names >= 0))
 
     def _select(self, wanted: Any) -> Rows:
-        parts = []
-        for shard in range(len(self.shards)):
-            # The question is put to the few sites, not to the many rows.
-            hits = look_up(wanted(self._name_of_site[shard]), self.column(shard, "site"))
-            parts.append(np.flatnonzero(hits).astype(np.int64, copy=False) + self.offsets[shard])
-        return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+        parts = [self._rows_at(shard, wanted(names)) for shard, names in enumerate(self._name_of_site)]
+        if len(parts) == 1:
+            return parts[0]
+        shifted = [rows + offset for rows, offset in zip(parts, self.offsets.tolist(), strict=False)]
+        return np.concatenate([np.empty(0, dtype=np.int64), *shifted])
 
-    def seen(self, shard: int, rows: Rows) -> npt.NDArray[np.bool_]:
+    def seen(self, shard: int, rows: Rows | slice) -> npt.NDArray[np.bool_]:
         """Which of these rows of a shard are changes people see."""
         names = look_up(self._name_of_site[shard], self.column(shard, "site")[rows])
         return np.asarray(names >= 0, dtype=np.bool_)
@@ -335,7 +348,8 @@ class Table:
         """The rows' plain numbers, and which rows have one (the others read NaN)."""
         kinds = self.gather("kind", rows)
         plain = (kinds == Kind.FLOAT) | (kinds == Kind.INT) | (kinds == Kind.BOOL)
-        return np.where(plain, self.gather("number", rows), np.nan), plain
+        found = self.gather("number", rows)
+        return found if bool(plain.all()) else np.where(plain, found, np.nan), plain
 
 
 def is_sorted(column: Column) -> bool:

@@ -76,16 +76,17 @@ def curve_of(opened: Opened, name: str, axis: str) -> Curve:
 
 def _numbers(opened: Opened, rows: Rows) -> Numbers:
     table = opened.tables.table
-    kinds = table.gather("kind", rows)
     y, plain = table.numbers(rows)
-    pointing = np.flatnonzero(kinds == Kind.VALUE)
+    other = np.flatnonzero(~plain)
+    pointing = other[table.gather("kind", rows[other]) == Kind.VALUE]
     where = table.shard_of(rows[pointing])
     for shard in np.unique(where).tolist():
         chosen = pointing[where == shard]
-        ids = table.column(shard, "value")[rows[chosen] - table.offsets[shard]]
+        ids = table.changes[shard].gather("value", rows[chosen] - table.offsets[shard])
         y[chosen], plain[chosen] = table.shards[shard].single_numbers(ids.tolist())
     odd = np.flatnonzero(~np.isfinite(y)).astype(np.int64)
-    return Numbers(np.where(np.isinf(y), np.nan, y) if len(odd) else y, odd, _why(y[odd], plain[odd], kinds[odd]))
+    kinds = table.gather("kind", rows[odd])
+    return Numbers(np.where(np.isinf(y), np.nan, y) if len(odd) else y, odd, _why(y[odd], plain[odd], kinds))
 
 
 def _why(y: Floats, plain: Any, kinds: Any) -> npt.NDArray[np.uint8]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 Array = npt.NDArray[Any]
-_FEW: Final = 8  # so many comparisons are faster than one look-up in a set
+FEW: Final = 8  # so many comparisons are faster than one look-up in a set
 
 
 class Piece(Protocol):
@@ -110,6 +110,11 @@ class SpannedPiece:
         outline = _OUTLINE.get(name)
         return self.column(name) if outline is None else outline(self._spans)
 
+    def counts(self) -> Array:
+        """How many rows each of the outline's calls has."""
+        counts = self._spans.column("changes")
+        return counts[counts > 0]
+
 
 def _counts(spans: StructPiece, rows: Array | None) -> Array:
     """How many changes each span has; of these, if some are asked for (they ascend)."""
@@ -130,7 +135,7 @@ def _times(changes: StructPiece, spans: StructPiece, rows: Array | None = None) 
     steps = _pace(spans)
     firsts = np.cumsum(counts) - counts
     chosen = _counts(spans, rows)
-    times = np.arange(1, len(changes) + 1) if rows is None else rows + 1
+    times: Array = np.arange(1, len(changes) + 1) if rows is None else rows + 1
     times *= np.repeat(steps, chosen)
     times += np.repeat(spans.column("start") - steps * firsts, chosen)
     return times
@@ -231,7 +236,9 @@ class Columns:
 
     def gather(self, name: str, rows: Array) -> Array:
         """The cells of a column at these rows. Ascending ones are taken from the pieces, without joining the column."""
-        if name in self._joined or len(self.pieces) < 2 or len(rows) == 0 or bool((rows[1:] < rows[:-1]).any()):
+        if len(rows) == 0:
+            return np.empty(0, self._empty_dtype(name))
+        if name in self._joined or bool((rows[1:] < rows[:-1]).any()):
             return self.column(name)[rows]
         cuts = np.searchsorted(rows, self._ends)
         parts = zip(self.pieces, self._ends[:-1], cuts[:-1], cuts[1:], strict=True)
@@ -287,13 +294,24 @@ class Changes(Columns):
         shifted = [rows + start for rows, start in zip(found, self._ends, strict=False) if len(rows)]
         return np.concatenate(shifted) if shifted else np.empty(0, np.int64)
 
+    def call_runs(self) -> tuple[Array, Array]:
+        """Calls in the order of the rows, and how many rows of each follow one another."""
+        runs = [_runs_of(piece) for piece in self.pieces]
+        calls = np.concatenate([np.empty(0, np.int64), *(calls for calls, _ in runs)])
+        return calls, np.concatenate([np.empty(0, np.int64), *(counts for _, counts in runs)])
+
     def at(self, sites: Iterable[int]) -> Self:
         """The changes at any of these sites."""
         return self.take(self.rows_of(sites))
 
 
+def _runs_of(piece: Piece) -> tuple[Array, Array]:
+    calls: Array = piece.outline("call")
+    return calls, piece.counts() if isinstance(piece, SpannedPiece) else np.ones(len(calls), np.int64)
+
+
 def _among(column: Array, wanted: Array) -> Array:
-    if len(wanted) > _FEW:
+    if len(wanted) > FEW:
         return np.isin(column, wanted)
     mask = np.zeros(len(column), bool)
     for one in wanted.tolist():
