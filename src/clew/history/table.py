@@ -133,15 +133,18 @@ class Table:
     @cached_property
     def first_seen(self) -> dict[str, int]:
         """name → time (ns) of its first change, in that order: the names of the run."""
-        first = np.full(len(self._known), np.iinfo(np.int64).max, dtype=np.int64)
+        never = np.iinfo(np.int64).max
+        first = np.full(len(self._known), never, dtype=np.int64)
         for shard, names in enumerate(self._name_of_site):
             rows = self._scanned[shard].first
             there = np.flatnonzero((rows >= 0) & (names[:-1] >= 0))
             there = there[np.argsort(rows[there])]
             times = self.changes[shard].take(rows[there]).time
             np.minimum.at(first, names[there], times)
-        seen = [(time, number, name) for (name, number), time in zip(self._known.items(), first.tolist(), strict=True)]
-        return {name: time for time, _, name in sorted(seen) if time != np.iinfo(np.int64).max}
+        known = list(self._known)
+        order = np.argsort(first, kind="stable")
+        order = order[first[order] != never]
+        return {known[number]: time for number, time in zip(order.tolist(), first[order].tolist(), strict=True)}
 
     @cached_property
     def _scanned(self) -> list[Scan]:
