@@ -1,9 +1,9 @@
 """The page: how soon it answers on large runs, through a real socket.
 
-    python -m benchmarks.page                    builds the runs in a temporary folder and times every question
+    python -m benchmarks page                    builds the runs in a temporary folder and times every question
     python -m benchmarks.page --keep FOLDER      builds them there, if they are not there yet, and leaves them
 
-Not one of the questions of `python -m benchmarks`: it builds gigabytes, and says milliseconds, not ratios.
+It says milliseconds, not ratios: there is nothing to set them against.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.harness import table
+from benchmarks.harness import load, table
 
 TITLE = "The page"
 CHANGES = 10_000_000
@@ -262,17 +262,18 @@ def measure(base: Path) -> str:
     return head + table(["", "first", "again", "answer"], rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="benchmarks.page", description="How soon the page answers on large runs.")
-    parser.add_argument("--keep", metavar="FOLDER", type=Path, help="build the runs here, and leave them")
-    options = parser.parse_args()
-    if options.keep:
-        build(options.keep)
-        print(measure(options.keep))
-        return
+def report(repeats: int, pythons: list[str]) -> str:
     with tempfile.TemporaryDirectory() as folder:
         build(Path(folder))
-        print(measure(Path(folder)))
+        return f"{measure(Path(folder))}\n\nLoad average at the end {load():.1f}."
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks.page", description="How soon the page answers on large runs.")
+    parser.add_argument("--keep", metavar="FOLDER", type=Path, required=True, help="build the runs here, leave them")
+    folder = parser.parse_args().keep
+    build(folder)
+    print(measure(folder))
 
 
 if __name__ == "__main__":

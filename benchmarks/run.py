@@ -32,7 +32,7 @@ def main() -> None:
         module = importlib.import_module(f"benchmarks.{question}")
         print(f"== {module.TITLE}   (load average {load():.1f})", flush=True)
         NOISE.clear()
-        text = f"{module.report(options.repeats, options.python)}\n\n{_noise()}"
+        text = f"{module.report(options.repeats, options.python)}\n\n{_noise()}".rstrip()
         print(text, flush=True)
         _put(question, text, options.dry)
 
@@ -64,6 +64,8 @@ def _conditions(cpu: bool) -> str:
 
 
 def _noise() -> str:
+    if not NOISE:
+        return ""
     if max(NOISE) < QUIET:
         return "The machine was quiet."
     return f"Not quiet: other programs kept up to {max(NOISE):.1f} of {os.cpu_count()} processors busy meanwhile."

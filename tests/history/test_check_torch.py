@@ -14,7 +14,12 @@ from clew.history.check import Findings
 from clew.history.trace import Trace
 from clew.records import Kept, NotKept, Object, Passage, Summary, TraceFacts
 
-RANDOM = torch.Generator().manual_seed(5)
+RANDOM = torch.Generator()
+
+
+@pytest.fixture(autouse=True)
+def the_same_numbers_whatever_ran_before() -> None:
+    RANDOM.manual_seed(5)
 
 
 def uniform(*shape: int, low: float = 0.0, high: float = 1.0) -> Any:
