@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-REQUIRED = ("numpy", "pyarrow", "xxhash", "rich")
+REQUIRED = ("numpy", "pyarrow", "xxhash", "rich", "wrapt", "starlette", "uvicorn")
 EXTRAS = {  # library → what it is for, the extra that brings it
     "torch": ("tensors come back as tensors", "torch"),
     "pandas": ("data frames; Series.to_pandas()", "pandas"),
@@ -26,6 +26,11 @@ EXTRAS = {  # library → what it is for, the extra that brings it
     "zarr": ("clew export --to zarr", "zarr"),
     "safetensors": ("clew export --to safetensors", "safetensors"),
     "matplotlib": ("Series.plot()", "plot"),
+    "tensorboardX": ("clew export --to tensorboard", "tensorboard"),
+    "distributed": ("graph.map(engine='dask')", "dask"),
+    "tensorflow": ("TensorFlow and Keras models in graphs", "tensorflow"),
+    "lightning": ("clew.integrations: a callback", "lightning"),
+    "transformers": ("clew.integrations: a callback", "huggingface"),
 }
 SWITCHES = ("CLEW", "CLEW_DIR", "CLEW_QUIET", "CLEW_STRICT")
 
@@ -59,6 +64,7 @@ def examine() -> Iterator[Finding]:
     for name in REQUIRED:
         found = _version(name)
         yield "version", name, found is not None, found or "missing", "" if found else f"pip install {name}"
+    yield "page", "clew view", *_page()
     yield from _engines()
     yield from _switches()
     yield "runs", "folder", *_folder(env.runs_folder())
@@ -79,6 +85,13 @@ def _python() -> tuple[bool, str, str]:
     text = f"{platform.python_version()} {platform.python_implementation()} at {sys.executable}"
     fine = sys.version_info >= (3, 11) and platform.python_implementation() == "CPython"
     return fine, text, "" if fine else "clew needs CPython 3.11 or newer"
+
+
+def _page() -> tuple[bool, str, str]:
+    from clew.page import BUILT
+
+    built = BUILT.is_file()
+    return built, "built" if built else "not built", "" if built else "pip install . (in a checkout: make test-web)"
 
 
 def _engines() -> Iterator[Finding]:

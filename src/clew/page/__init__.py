@@ -5,3 +5,7 @@
 
 What is answered is said in `web/src/types.ts`; the tests hold `answers` to it. `import clew` loads nothing of this.
 """
+
+from pathlib import Path
+
+BUILT = Path(__file__).with_name("static") / "page.html"  # made of web/ by scripts/build_page.py

@@ -28,11 +28,12 @@ from starlette.routing import Route
 
 from clew import trouble
 from clew.errors import ClewError, FormatError, NotARunError, OptionError, PageError, UnknownNameError
+from clew.page import BUILT
 from clew.page.plain import as_json
 from clew.page.query import Query
 from clew.page.shelf import Shelf
 
-PAGE = Path(__file__).with_name("static") / "page.html"
+PAGE = BUILT
 BUILD = "Build it with `python scripts/build_page.py`, or `npm ci && npm run build` in src/clew/web."
 LARGEST_BODY = 1 << 20
 _HOSTS = frozenset(["127.0.0.1", "localhost", "[::1]"])
