@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import pickle
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,25 @@ def test_no_more_items_are_taken_than_can_be_under_way(graph: Graph, options: di
         for done, _ in enumerate(itertools.islice(mapped, 200_000)):
             most = max(most, taken - done)
     assert most < 20_000 * 10
+
+
+@names("options", [*HERE, {"workers": 1, "processes": True}])
+def test_what_is_done_is_given_though_the_collection_has_become_slow(graph: Graph, options: dict[str, Any]) -> None:
+    given, waits = 0, 0
+
+    def items() -> Iterator[int]:
+        nonlocal waits
+        yield from range(30_000)
+        for number in range(30_000, 30_100):
+            waits += 1
+            time.sleep(0.06)
+            yield number
+
+    with graph.map(items(), **options) as mapped:
+        for given, _ in enumerate(mapped, 1):
+            if given == 30_000:
+                break
+    assert waits < 50
 
 
 # ---- failures

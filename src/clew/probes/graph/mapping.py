@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 MOST_ITEMS = 20_000  # of a piece
 MOST_BYTES = 8 << 20
 PARTS = 16  # of a piece that brings workers down: each step on the way to the one item costs workers
+_OPAQUE = '{"$":"opaque"'  # in what was captured: an object that is only known by where it is
 GROWTH = 8  # a piece has at most so many times the items of the one before
 
 
@@ -60,8 +61,12 @@ class Options:
     progress: bool = True
 
     def __post_init__(self) -> None:
-        if isinstance(self.engine, str) and self.engine not in ("local", "dask"):
-            raise GraphError("bad-option", f"engine={self.engine!r} is not known.", 'There is "local" and "dask".')
+        named = self.engine in ("local", "dask") if isinstance(self.engine, str) else callable(self.engine)
+        if not named and not hasattr(self.engine, "scheduler_info"):  # which a client of Dask's has
+            ways = (
+                'There is "local", "dask", a client of Dask\'s, and a class that implements clew.engines.base.Engine.'
+            )
+            raise GraphError("bad-option", f"engine={self.engine!r} is not known.", ways)
         if self.on_error not in ("collect", "raise"):
             raise GraphError(
                 "bad-option", f"on_error={self.on_error!r} is not known.", 'There is "collect" and "raise".'
@@ -224,7 +229,7 @@ class Mapped:
         if self._source.over or len(self._open) >= engine.room:
             return False
         begin = perf_counter()
-        indices, items = self._source.take(pace.items)
+        indices, items = self._source.take(pace.items, self._options.batch or 1, engine.piece_seconds)
         if not items:
             return False
         pace.taken(len(items), perf_counter() - begin)
@@ -278,7 +283,11 @@ class Mapped:
 
     def read(self, rows: Iterator[tuple[int, Any, str | None]]) -> None:
         """Give from now on what an output holds."""
-        pairs = ((index, value if error is None else Failure(index, None, error)) for index, value, error in rows)
+        known = {failure.index: failure for failure in self.failures}
+        pairs = (
+            (index, value if error is None else known.get(index) or Failure(index, None, error))
+            for index, value, error in rows
+        )
         self._read, self._values = pairs, (value for _, value in pairs)
 
     def _source_error(self) -> GraphError:
@@ -314,9 +323,11 @@ def _fingerprint(graph: Graph) -> str:
 
 
 def _digest(first: list[Any]) -> str | None:
+    """What tells the first item from others; None if there is none, or nothing tells in another process."""
     from clew.values import capture
 
-    return capture(first).digest.hex()
+    found = capture(first)
+    return found.digest.hex() if first and _OPAQUE not in found.value.body else None
 
 
 def _written(job: Mapped, source: Source, path: Path, identity: dict[str, Any]) -> None:
@@ -327,18 +338,19 @@ def _written(job: Mapped, source: Source, path: Path, identity: dict[str, Any]) 
     job.output, job.kept = path, output.kept
     if output.kept:
         of = "" if source.count is None else f" of {source.count:,}"
-        trouble.report(f"map:{path}", f"{output.kept:,}{of} items are in {path} already; the others follow")
+        trouble.report(
+            f"map:{path}:{output.kept}", f"{output.kept:,}{of} items are in {path} already; the others follow"
+        )
     source.skip(output.done)
     try:
         _write(job, output)
+        output.finish()
     except BaseException:
         output.stop()
-        left = output.kept + job.done
-        trouble.report(
-            f"map stopped:{path}", f"{left:,} items are kept for {path}", "The same call goes on from there."
-        )
+        if output.stored:
+            what = f"{output.stored:,} items are kept for {path}"
+            trouble.report(f"map stopped:{path}:{output.stored}", what, "The same call goes on from there.")
         raise
-    output.finish()
     job.read(rows_in(path))
 
 
@@ -360,9 +372,12 @@ def _engine(graph: Graph, how: How, options: Options) -> Engine:
     with stack:
         here = options.engine == "local"
         work = BundleWork.of(stack.enter_context(_bundle(graph, here)), how)
+        workers = options.workers or os.cpu_count() or 1
         engine: Any
         if here:
-            engine = local.Processes(work, options.workers or os.cpu_count() or 1)
+            engine = local.Processes(work, workers)
+        elif callable(options.engine):
+            engine = options.engine(work, workers)
         else:
             engine = _dask(work, options)
         return _Closing(engine, stack.pop_all())
