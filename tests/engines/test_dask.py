@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from distributed import Client, LocalCluster
+from distributed.comm.core import CommClosedError
 
 from clew.engines import dask
 from clew.engines.base import Done
@@ -90,6 +91,22 @@ def test_workers_that_cannot_be_made_ready_are_told_of(client: Client) -> None:
     with pytest.raises(GraphError, match="RuntimeError: the model is missing"):
         engine.collect(wait=True)
     engine.close()
+
+
+def test_a_worker_that_dies_while_the_work_is_brought_does_not_end_the_job(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dying(*args: Any) -> None:
+        monkeypatch.undo()
+        raise CommClosedError("in <TCP (closed) Scheduler Broadcast>: Stream is closed")
+
+    monkeypatch.setattr(client, "register_plugin", dying)
+    dask = Dask(Doubling(), client)
+    dask.submit((0, 0, 2), [1, 2])
+    (outcome,) = dask.collect(wait=True)
+    dask.close()
+    assert outcome.done is not None
+    assert outcome.done.results == [2, 4]
 
 
 def test_without_a_cluster_the_message_says_how_to_name_one() -> None:

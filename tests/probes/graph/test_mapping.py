@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import clew
+from clew.engines.local import Processes
 from clew.errors import GraphError
 from clew.probes.graph import Graph
 from clew.probes.graph.mapping import Failure
@@ -80,6 +81,24 @@ def test_results_can_be_taken_one_by_one_and_the_rest_given_up(graph: Graph) -> 
     with graph.map(itertools.count(), workers=2) as mapped:
         assert [next(mapped), next(mapped)] == [0, 10]
     assert list(mapped) == []
+
+
+class Watched(Processes):
+    closed = 0
+
+    def close(self) -> None:
+        Watched.closed += 1
+        super().close()
+
+
+def test_a_loop_that_is_left_early_lets_go_of_the_workers_at_once(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Watched, "closed", 0)
+    for _ in graph.map(itertools.count(), engine=Watched, workers=1):
+        assert Watched.closed == 0
+        break
+    assert Watched.closed == 1
 
 
 def test_values_and_numbered_values_may_be_taken_in_turn(graph: Graph) -> None:
