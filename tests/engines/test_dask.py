@@ -71,6 +71,15 @@ def test_files_are_sent_along_only_to_workers_that_do_not_see_them(client: Clien
     assert sent(Doubling(here=False)) is True
 
 
+def test_a_cluster_will_do(cluster: LocalCluster) -> None:
+    engine = Dask(Doubling(), cluster)
+    engine.submit((0, 0, 1), [4])
+    done = drained(engine, 1)[0].done
+    engine.close()
+    assert done is not None
+    assert done.results == [8]
+
+
 def test_an_address_will_do_and_the_work_is_taken_away_afterwards(client: Client) -> None:
     def works() -> int:
         from clew.engines import dask

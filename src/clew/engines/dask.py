@@ -34,7 +34,7 @@ class Dask:
     deaths = 1  # Dask itself has tried it on several workers
     blames = True
 
-    def __init__(self, work: Work, client: Client | None = None, address: str | None = None) -> None:
+    def __init__(self, work: Work, client: Any = None, address: str | None = None) -> None:
         self._client, self._own = _client(client, address)
         self._job = f"clew-map-{uuid.uuid4().hex}"
         self._keys: dict[Any, tuple[Key, int]] = {}
@@ -123,10 +123,11 @@ class Dask:
             self._client.close()
 
 
-def _client(client: Client | None, address: str | None) -> tuple[Client, bool]:
+def _client(client: Any, address: str | None) -> tuple[Client, bool]:
     """The client to use, and whether it is ours to close."""
     if client is not None:
-        return client, False
+        ours = not isinstance(client, Client)  # a cluster does as well
+        return (Client(client, set_as_default=False) if ours else client), ours
     if address is not None:
         try:
             return Client(address, set_as_default=False), True

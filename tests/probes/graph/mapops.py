@@ -121,6 +121,10 @@ def difference(a: Any, b: Any = 1) -> Any:
     return both(a, b)
 
 
+def between(a: Any, b: Any) -> Any:
+    return both(a, b)
+
+
 def offset(xs: list[int], by: int = 100) -> Any:
     return moved(xs, by)
 

@@ -6,9 +6,10 @@ import itertools
 import os
 import pickle
 import time
+from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -253,6 +254,16 @@ def test_of_one_input_an_item_is_its_value_whatever_it_is(graph: Graph, item: An
     assert list(graph.map([item])) == [expected]
 
 
+class Pair(NamedTuple):
+    a: int
+    b: int
+
+
+@pytest.mark.parametrize("item", [[7, 3], Pair(7, 3), OrderedDict(b=3, a=7)])
+def test_what_cannot_be_one_input_of_several_is_all_of_them(item: Any) -> None:
+    assert list(clew.record(mapops.between, 1, 2).map([item])) == [4]
+
+
 def test_a_wrong_name_is_said_before_anything_runs() -> None:
     graph = clew.record(mapops.difference, 5, 4)
     with pytest.raises(GraphError, match="no input of the graph"):
@@ -266,10 +277,18 @@ def test_a_wrong_name_is_said_before_anything_runs() -> None:
 TABLE = {"b": [1, 2, 3], "note": ["x", "y", "z"], "a": [10, 20, 30]}
 
 
-@names("table", [pa.table(TABLE), pa.table(TABLE).to_reader()], ids=["table", "reader"])
+@names(
+    "table",
+    [pa.table(TABLE), pa.record_batch(TABLE), pa.table(TABLE).to_reader()],
+    ids=["table", "record batch", "reader"],
+)
 def test_the_rows_of_a_table_give_the_inputs_by_their_names(table: Any) -> None:
     mapped = clew.record(mapops.difference, 5, 4).map(table)
     assert list(mapped) == [9, 18, 27]
+
+
+def test_the_values_of_an_arrow_array_are_plain(graph: Graph) -> None:
+    assert list(graph.map(pa.chunked_array([[1], [2]]))) == [10, 20]
 
 
 def test_a_failed_row_is_shown_by_names() -> None:

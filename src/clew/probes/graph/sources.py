@@ -148,6 +148,10 @@ def _table(items: Any, inputs: list[str], required: list[str]) -> Source | None:
     if datasets is not None and isinstance(items, datasets.Dataset | datasets.IterableDataset) and items.column_names:
         names = _columns(items.column_names, inputs, required)
         return Source(_dataset_rows(items.select_columns(names), names), count=_count(items), rows=True)
+    if isinstance(items, arrow.Array | arrow.ChunkedArray):
+        return Source((value.as_py() for value in items), count=len(items))
+    if isinstance(items, arrow.RecordBatch):
+        items = arrow.Table.from_batches([items])
     if isinstance(items, arrow.Table):
         names = _columns(items.column_names, inputs, required)
         return Source(_arrow_rows(items.select(names).to_batches(_BLOCK)), count=items.num_rows, rows=True)
