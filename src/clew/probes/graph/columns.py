@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 _OWN = ("index", "error")  # columns that every output has
 _FIXED = {getattr(pa.lib, f"Type_{name}") for name in ("BINARY", "UINT64", "TIMESTAMP", "DURATION", "TIME32", "TIME64")}
+_BYTES = 4 << 20  # of Arrow's that are read at a time
 _WRONG = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
@@ -308,13 +309,19 @@ def read_rows(batches: Iterable[Any], description: dict[str, Any] | None) -> Ite
     shape, nones = description.get("shape") or "value", bool(description.get("nones"))
     keys = {name: key for key, name, _ in description.get("columns", [])}
     kinds = {name: _kind(hexed) for _, name, hexed in description.get("columns", [])}
-    for batch in batches:
+    for batch in chain.from_iterable(map(_small, batches)):
         columns = {name: cast(batch.column(name), kind).to_pylist() for name, kind in kinds.items()}
         index, error = batch.column("index").to_pylist(), batch.column("error").to_pylist()
         for place, number in enumerate(index):
             cells = {keys[name]: values[place] for name, values in columns.items()}
             nothing = error[place] is not None or (nones and all(cell is None for cell in cells.values()))
             yield number, None if nothing else _result(shape, cells), error[place]
+
+
+def _small(batch: Any) -> Iterator[Any]:
+    """A batch in pieces that are not too much for the memory: as Python's own values they are many times larger."""
+    step = max(1, _BYTES * len(batch) // max(1, batch.nbytes))
+    return (batch.slice(begin, step) for begin in range(0, len(batch), step))
 
 
 def _result(shape: str, cells: dict[Any, Any]) -> Any:

@@ -352,7 +352,7 @@ def _digest(first: list[Any]) -> str | None:
     from clew.values import capture
 
     found = capture(first)
-    return found.digest.hex() if first and _OPAQUE not in found.value.body else None
+    return found.digest.hex() if first and _OPAQUE not in (found.value.body or "") else None
 
 
 def _written(job: _Job, path: Path, identity: dict[str, Any]) -> None:

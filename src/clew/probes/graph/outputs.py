@@ -170,8 +170,7 @@ def _by_index(files: list[Path], schema: pa.Schema) -> Iterator[pa.Table]:
     order = np.argsort(index, kind="stable")
     last = np.append(index[order][1:] != index[order][:-1], True)  # of equal ones, the last is of the latest file
     order = order[last]
-    size = sum(file.stat().st_size for file in files) // max(1, len(index))  # of a row
-    at_once = max(1, min(ROWS, BYTES // max(1, size)))
+    at_once = min(map(_at_once, files))
     for begin in range(0, len(order), at_once):
         some = order[begin : begin + at_once]
         pieces = [_rows(files[one], row[some[of_file[some] == one]], schema) for one in np.unique(of_file[some])]
@@ -201,6 +200,14 @@ def _around(file: Path, rows: Any) -> tuple[pa.Table, Any]:
     ends = np.cumsum([source.metadata.row_group(one).num_rows for one in range(source.num_row_groups)])
     first, last = np.searchsorted(ends, [rows.min(), rows.max()], side="right")
     return source.read_row_groups(range(first, last + 1)), rows - (ends[first - 1] if first else 0)
+
+
+def _at_once(file: Path) -> int:
+    """How many rows are not too much for the memory."""
+    if file.suffix == ".parquet":  # its size says nothing, but it was written so
+        groups = pq.read_metadata(file)
+        return max([1, *(groups.row_group(one).num_rows for one in range(groups.num_row_groups))])
+    return max(1, min(ROWS, BYTES * len(_opened(str(file))) // file.stat().st_size))
 
 
 def _own(file: Path) -> pa.Table:
@@ -316,7 +323,7 @@ def rows_in(path: Path) -> Iterator[tuple[int, Any, str | None]]:
     """(index, result, error) of every row of a finished file."""
     columns = (_job_in(path) or {}).get("columns")
     if path.suffix == ".parquet":
-        batches = pq.ParquetFile(path).iter_batches(4096)
+        batches = pq.ParquetFile(path).iter_batches(min(4096, _at_once(path)))
     else:
         with pa.memory_map(str(path)) as file:
             reader = pa.ipc.open_file(file)
