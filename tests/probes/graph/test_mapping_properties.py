@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import clew
 from clew.engines.base import Key, Outcome, Work
 from clew.errors import GraphError
-from clew.probes.graph import Graph, outputs
+from clew.probes.graph import Graph, columns, outputs
 from clew.probes.graph.mapping import Failure
 from probes.graph import mapops
 
@@ -163,6 +163,7 @@ def test_a_file_holds_what_a_loop_gives_wherever_the_job_was_stopped(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(outputs, "ROWS", 3)
+        patch.setattr(columns, "_BYTES", 64)
         patch.setattr(outputs.os, "fsync", lambda file: None)
         found = written(graphs["opened"], values, Path(folder) / name, stops, random.Random(seed))
     for value, result in zip(values, found, strict=True):
@@ -176,6 +177,7 @@ def test_a_result_of_another_kind_is_itself_or_a_failure(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(outputs, "ROWS", 3)
+        patch.setattr(columns, "_BYTES", 64)
         patch.setattr(outputs.os, "fsync", lambda file: None)
         found = written(graphs["opened"], values, Path(folder) / name, stops, random.Random(seed))
     for value, result in zip(values, found, strict=True):

@@ -228,7 +228,7 @@ def _is_whole(part: Path) -> bool:
     return True
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)  # rows of neighbours are in the same parts
 def _opened(path: str) -> pa.Table:
     """A part, mapped."""
     with pa.memory_map(path) as file:
