@@ -206,7 +206,7 @@ def _at_once(file: Path) -> int:
     """How many rows are not too much for the memory."""
     if file.suffix == ".parquet":  # its size says nothing, but it was written so
         groups = pq.read_metadata(file)
-        return max([1, *(groups.row_group(one).num_rows for one in range(groups.num_row_groups))])
+        return max([1, *(int(groups.row_group(one).num_rows) for one in range(groups.num_row_groups))])
     return max(1, min(ROWS, BYTES * len(_opened(str(file))) // file.stat().st_size))
 
 
