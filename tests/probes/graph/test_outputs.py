@@ -279,6 +279,12 @@ def test_more_items_are_added_to_a_job_that_had_none(graph: Graph, tmp_path: Pat
     assert list(graph.map([1, 2], output=tmp_path / "out.parquet")) == [1.0, 0.5]
 
 
+def test_many_items_that_are_added_to_few_are_not_written_a_few_at_a_time(graph: Graph, tmp_path: Path) -> None:
+    graph.map([1, 2], output=tmp_path / "out.parquet")
+    graph.map(range(1, 101), output=tmp_path / "out.parquet")
+    assert pq.ParquetFile(tmp_path / "out.parquet").num_row_groups == 1
+
+
 def test_a_finished_file_of_several_row_groups_is_added_to(
     graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -204,10 +204,17 @@ def _around(file: Path, rows: Any) -> tuple[pa.Table, Any]:
 
 def _at_once(file: Path) -> int:
     """How many rows are not too much for the memory."""
-    if file.suffix == ".parquet":  # its size says nothing, but it was written so
-        groups = pq.read_metadata(file)
-        return max([1, *(int(groups.row_group(one).num_rows) for one in range(groups.num_row_groups))])
-    return max(1, min(ROWS, BYTES * len(_opened(str(file))) // file.stat().st_size))
+    if file.suffix != ".parquet":
+        return _rows_in_memory(len(_opened(str(file))), file.stat().st_size)
+    with pq.ParquetFile(file) as source:  # its size on the disk says nothing
+        groups = [int(source.metadata.row_group(one).num_rows) for one in range(source.num_row_groups)]
+        if len(groups) > 1:  # it was written so many at a time
+            return max(groups)
+        return _rows_in_memory(groups[0], source.read_row_group(0).nbytes) if groups else ROWS
+
+
+def _rows_in_memory(rows: int, size: int) -> int:
+    return max(1, min(ROWS, BYTES * rows // max(1, size)))
 
 
 def _own(file: Path) -> pa.Table:
