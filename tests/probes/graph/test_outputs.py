@@ -180,7 +180,15 @@ NOON = datetime(2020, 1, 1, 12)
 
 @pytest.mark.parametrize(
     "pair",
-    [["a", b"b"], [NOON.date(), NOON], [NOON, NOON.replace(tzinfo=UTC)], [Decimal("1.1"), 0.1], [[2**60 + 1], [0.5]]],
+    [
+        ["a", b"b"],
+        [NOON.date(), NOON],
+        [NOON.date(), 0],
+        [[NOON], [7]],
+        [NOON, NOON.replace(tzinfo=UTC)],
+        [Decimal("1.1"), 0.1],
+        [[2**60 + 1], [0.5]],
+    ],
 )
 @pytest.mark.parametrize("rows", [1, 100])
 def test_a_result_is_never_made_into_one_of_another_kind(
@@ -191,6 +199,11 @@ def test_a_result_is_never_made_into_one_of_another_kind(
         mapped = passed.map([{"x": one} for one in found], output=tmp_path / name, workers=1)
         assert [failure.index for failure in mapped.failures] == [1]
         assert next(mapped) == found[0]
+
+
+def test_members_of_one_result_may_be_of_different_kinds(passed: Graph, tmp_path: Path) -> None:
+    found = [[{"a": "text", "b": b"bytes", "c": NOON, "d": NOON.date(), "e": 1}]] * 2
+    assert list(passed.map([{"x": one} for one in found], output=tmp_path / "out.parquet")) == found
 
 
 def test_an_error_of_bytes_that_are_no_text_is_written(passed: Graph, tmp_path: Path) -> None:

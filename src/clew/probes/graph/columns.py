@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date, datetime
+from datetime import datetime
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -233,16 +233,21 @@ def cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.StructArray.from_arrays(children, fields=list(kind), mask=array.is_null())
 
 
-def _is_mixed(kind: pa.DataType, values: list[Any]) -> bool:
-    """True if Arrow has taken values of two kinds for one. Where it never does that, nothing is looked at."""
+def _is_mixed(kind: pa.DataType, values: Iterable[Any]) -> bool:
+    """True if Arrow has taken values of two kinds for one (a number for a date, a text for bytes). Where it never does
+    that, nothing is looked at."""
     if not any(map(_hides, _leaves(kind))):
         return False
-    kinds = set(_kinds(values))
-    return {"text", "bytes"} <= kinds or len(kinds & {"date", "time", "time with zone"}) > 1
+    given = [value for value in values if value is not None]
+    if pa.types.is_struct(kind):
+        return any(_is_mixed(field.type, [value.get(field.name) for value in given]) for field in kind)
+    if pa.types.is_list(kind):
+        return _is_mixed(kind.value_type, chain.from_iterable(given))
+    return len(set(map(_python_kind, given))) > 1
 
 
 def _hides(kind: pa.DataType) -> bool:
-    return pa.types.is_binary(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)  # type: ignore[no-any-return]
+    return bool(pa.types.is_binary(kind) or pa.types.is_temporal(kind))
 
 
 def _leaves(kind: pa.DataType) -> Iterator[pa.DataType]:
@@ -252,16 +257,9 @@ def _leaves(kind: pa.DataType) -> Iterator[pa.DataType]:
         yield from _leaves(kind.field(number).type)
 
 
-def _kinds(values: Iterable[Any]) -> Iterator[str]:
-    for value in values:
-        if isinstance(value, dict):
-            yield from _kinds(value.values())
-        elif isinstance(value, list | tuple | set | frozenset):
-            yield from _kinds(value)
-        elif isinstance(value, datetime):
-            yield "time" if value.tzinfo is None else "time with zone"
-        elif isinstance(value, date | str | bytes | bytearray):
-            yield "date" if isinstance(value, date) else "text" if isinstance(value, str) else "bytes"
+def _python_kind(value: Any) -> tuple[type, bool]:
+    kind = bytes if isinstance(value, bytearray | memoryview) else type(value)
+    return kind, isinstance(value, datetime) and value.tzinfo is not None
 
 
 def _text(text: str) -> str:
