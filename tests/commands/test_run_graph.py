@@ -38,7 +38,8 @@ def test_the_rows_of_a_table_become_rows_of_results(capsys: Captured) -> None:
 
 
 def test_lines_of_json_do_as_well_and_what_is_no_input_is_left_out() -> None:
-    Path("in.jsonl").write_text('{"a": 1, "b": 5, "id": "x"}\n\n{"a": 2}\n7\n')
+    mark = "\ufeff"  # some systems put it before a text
+    Path("in.jsonl").write_text(mark + '{"a": 1, "b": 5, "id": "x"}\n\n{"a": 2}\n7\n', encoding="utf-8")
     assert run("--input", "in.jsonl", "--output", "out.parquet") == 0
     assert results() == [-4, 1, 6]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from distributed import Client, LocalCluster
+from distributed.comm.core import CommClosedError
 
 from clew.engines import dask
 from clew.engines.base import Done
@@ -70,6 +71,15 @@ def test_files_are_sent_along_only_to_workers_that_do_not_see_them(client: Clien
     assert sent(Doubling(here=False)) is True
 
 
+def test_a_cluster_will_do(cluster: LocalCluster) -> None:
+    engine = Dask(Doubling(), cluster)
+    engine.submit((0, 0, 1), [4])
+    done = drained(engine, 1)[0].done
+    engine.close()
+    assert done is not None
+    assert done.results == [8]
+
+
 def test_an_address_will_do_and_the_work_is_taken_away_afterwards(client: Client) -> None:
     def works() -> int:
         from clew.engines import dask
@@ -90,6 +100,22 @@ def test_workers_that_cannot_be_made_ready_are_told_of(client: Client) -> None:
     with pytest.raises(GraphError, match="RuntimeError: the model is missing"):
         engine.collect(wait=True)
     engine.close()
+
+
+def test_a_worker_that_dies_while_the_work_is_brought_does_not_end_the_job(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dying(*args: Any) -> None:
+        monkeypatch.undo()
+        raise CommClosedError("in <TCP (closed) Scheduler Broadcast>: Stream is closed")
+
+    monkeypatch.setattr(client, "register_plugin", dying)
+    dask = Dask(Doubling(), client)
+    dask.submit((0, 0, 2), [1, 2])
+    (outcome,) = dask.collect(wait=True)
+    dask.close()
+    assert outcome.done is not None
+    assert outcome.done.results == [2, 4]
 
 
 def test_without_a_cluster_the_message_says_how_to_name_one() -> None:

@@ -86,7 +86,7 @@ def _rows(source: Path, graph: Graph) -> Any:
 def _lines(source: Path, graph: Graph) -> Iterator[Any]:
     """The items of a JSON Lines file. As in a table, what is no input is left out."""
     names = graph.input_names
-    with source.open(encoding="utf-8") as file:
+    with source.open(encoding="utf-8-sig") as file:  # what other systems write may begin with a mark
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue

@@ -21,6 +21,7 @@ from clew.errors import GraphError, OptionError
 
 _SHORTEST, _LONGEST = 0.001, 0.02  # seconds between two looks at what is over
 _LOOK, _PATIENCE = 5.0, 300.0  # seconds between looks for workers; and without any, until the job is given up
+_TRIES = 5  # to bring the work to workers that die while it is brought
 _works: dict[str, Work] = {}  # in the worker: by job, what it is to do
 _ready: dict[str, Run] = {}  # in the worker: the same, made ready
 _making = threading.Lock()
@@ -33,7 +34,7 @@ class Dask:
     deaths = 1  # Dask itself has tried it on several workers
     blames = True
 
-    def __init__(self, work: Work, client: Client | None = None, address: str | None = None) -> None:
+    def __init__(self, work: Work, client: Any = None, address: str | None = None) -> None:
         self._client, self._own = _client(client, address)
         self._job = f"clew-map-{uuid.uuid4().hex}"
         self._keys: dict[Any, tuple[Key, int]] = {}
@@ -49,13 +50,20 @@ class Dask:
 
     def _bring(self, work: Work) -> None:
         """The work to every worker; its files too, unless all of them see the same files."""
-        try:
-            shared = self._client.run(_is_here, pickle.dumps(work))
-            sent = work if shared and all(shared.values()) else work.with_content()
-            with _without_a_word_about_size():
-                self._client.register_plugin(_Bring(self._job, sent))
-        except (ImportError, AttributeError) as error:
-            raise unready(f"{type(error).__name__}: {error} (clew must be installed on the workers)") from error
+        found = list(self._client.run(_is_here, pickle.dumps(work), on_error="return").values())
+        for error in found:
+            if isinstance(error, ImportError | AttributeError):
+                raise unready(f"{type(error).__name__}: {error} (clew must be installed on the workers)") from error
+        sent = work if found and all(one is True for one in found) else work.with_content()
+        for attempt in range(_TRIES):
+            try:
+                with _without_a_word_about_size():
+                    self._client.register_plugin(_Bring(self._job, sent))
+                return
+            except OSError:  # a worker has died just then; the others may have it, and may have it again
+                if attempt == _TRIES - 1:
+                    raise
+                sleep(_LONGEST)
 
     def submit(self, key: Key, items: list[Any]) -> None:
         packed = packed_items(items, cloudpickle.dumps)
@@ -115,10 +123,11 @@ class Dask:
             self._client.close()
 
 
-def _client(client: Client | None, address: str | None) -> tuple[Client, bool]:
+def _client(client: Any, address: str | None) -> tuple[Client, bool]:
     """The client to use, and whether it is ours to close."""
     if client is not None:
-        return client, False
+        ours = not isinstance(client, Client)  # a cluster does as well
+        return (Client(client, set_as_default=False) if ours else client), ours
     if address is not None:
         try:
             return Client(address, set_as_default=False), True

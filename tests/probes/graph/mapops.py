@@ -28,6 +28,23 @@ def tenfold(x: Any) -> Any:
 
 
 @clew.op
+def content(x: dict[str, Any]) -> Any:
+    return x["is"]
+
+
+@clew.op
+def refused(x: str) -> str:
+    if x.startswith("fail"):
+        raise ValueError(x)
+    return x
+
+
+@clew.op
+def name_of_the_class(x: Any) -> str:
+    return type(x).__name__
+
+
+@clew.op
 def inverse(x: Any) -> Any:
     return 1 / x
 
@@ -77,6 +94,18 @@ def simple(x: Any) -> Any:
     return tenfold(x)
 
 
+def opened(x: Any) -> Any:
+    return content(x)
+
+
+def failing(x: str) -> Any:
+    return refused(x)
+
+
+def named(x: Any) -> Any:
+    return name_of_the_class(x)
+
+
 def inverted(x: Any) -> Any:
     return inverse(x)
 
@@ -89,6 +118,10 @@ def guarded(x: Any) -> Any:
 
 
 def difference(a: Any, b: Any = 1) -> Any:
+    return both(a, b)
+
+
+def between(a: Any, b: Any) -> Any:
     return both(a, b)
 
 

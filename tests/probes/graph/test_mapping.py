@@ -5,15 +5,18 @@ from __future__ import annotations
 import itertools
 import os
 import pickle
+import time
+from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import clew
+from clew.engines.local import Processes
 from clew.errors import GraphError
 from clew.probes.graph import Graph
 from clew.probes.graph.mapping import Failure
@@ -81,6 +84,24 @@ def test_results_can_be_taken_one_by_one_and_the_rest_given_up(graph: Graph) -> 
     assert list(mapped) == []
 
 
+class Watched(Processes):
+    closed = 0
+
+    def close(self) -> None:
+        Watched.closed += 1
+        super().close()
+
+
+def test_a_loop_that_is_left_early_lets_go_of_the_workers_at_once(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Watched, "closed", 0)
+    for _ in graph.map(itertools.count(), engine=Watched, workers=1):
+        assert Watched.closed == 0
+        break
+    assert Watched.closed == 1
+
+
 def test_values_and_numbered_values_may_be_taken_in_turn(graph: Graph) -> None:
     mapped = graph.map(range(200), workers=1)
     found: list[Any] = [(place, next(mapped)) for place in range(20)]
@@ -107,6 +128,25 @@ def test_no_more_items_are_taken_than_can_be_under_way(graph: Graph, options: di
         for done, _ in enumerate(itertools.islice(mapped, 200_000)):
             most = max(most, taken - done)
     assert most < 20_000 * 10
+
+
+@names("options", [*HERE, {"workers": 1, "processes": True}])
+def test_what_is_done_is_given_though_the_collection_has_become_slow(graph: Graph, options: dict[str, Any]) -> None:
+    given, waits = 0, 0
+
+    def items() -> Iterator[int]:
+        nonlocal waits
+        yield from range(30_000)
+        for number in range(30_000, 30_100):
+            waits += 1
+            time.sleep(0.06)
+            yield number
+
+    with graph.map(items(), **options) as mapped:
+        for given, _ in enumerate(mapped, 1):
+            if given == 30_000:
+                break
+    assert waits < 50
 
 
 # ---- failures
@@ -214,6 +254,16 @@ def test_of_one_input_an_item_is_its_value_whatever_it_is(graph: Graph, item: An
     assert list(graph.map([item])) == [expected]
 
 
+class Pair(NamedTuple):
+    a: int
+    b: int
+
+
+@pytest.mark.parametrize("item", [[7, 3], Pair(7, 3), OrderedDict(b=3, a=7)])
+def test_what_cannot_be_one_input_of_several_is_all_of_them(item: Any) -> None:
+    assert list(clew.record(mapops.between, 1, 2).map([item])) == [4]
+
+
 def test_a_wrong_name_is_said_before_anything_runs() -> None:
     graph = clew.record(mapops.difference, 5, 4)
     with pytest.raises(GraphError, match="no input of the graph"):
@@ -227,10 +277,18 @@ def test_a_wrong_name_is_said_before_anything_runs() -> None:
 TABLE = {"b": [1, 2, 3], "note": ["x", "y", "z"], "a": [10, 20, 30]}
 
 
-@names("table", [pa.table(TABLE), pa.table(TABLE).to_reader()], ids=["table", "reader"])
+@names(
+    "table",
+    [pa.table(TABLE), pa.record_batch(TABLE), pa.table(TABLE).to_reader()],
+    ids=["table", "record batch", "reader"],
+)
 def test_the_rows_of_a_table_give_the_inputs_by_their_names(table: Any) -> None:
     mapped = clew.record(mapops.difference, 5, 4).map(table)
     assert list(mapped) == [9, 18, 27]
+
+
+def test_the_values_of_an_arrow_array_are_plain(graph: Graph) -> None:
+    assert list(graph.map(pa.chunked_array([[1], [2]]))) == [10, 20]
 
 
 def test_a_failed_row_is_shown_by_names() -> None:

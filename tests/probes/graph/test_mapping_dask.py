@@ -56,7 +56,8 @@ def test_results_come_in_order_and_are_written_with_their_failures(client: Clien
     graph = clew.record(mapops.inverted, 1)
     items: Any = [4, 2, 0, 1]
     mapped = graph.map(items, engine="dask", address=client.scheduler.address, output=tmp_path / "out.parquet")
-    assert list(mapped) == [0.25, 0.5, Failure(2, None, "ZeroDivisionError: division by zero"), 1.0]
+    assert list(mapped) == [0.25, 0.5, mapped.failures[0], 1.0]
+    assert (mapped.failures[0].input, mapped.failures[0].error) == (0, "ZeroDivisionError: division by zero")
     assert pq.read_table(tmp_path / "out.parquet")["index"].to_pylist() == [0, 1, 2, 3]
 
 

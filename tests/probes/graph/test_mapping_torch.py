@@ -53,6 +53,8 @@ def test_samples_of_several_parts_are_several_inputs() -> None:
     graph = clew.record(mapops.difference, torch.ones(1), torch.ones(1))
     dataset = TensorDataset(torch.tensor([5.0, 6.0]), torch.tensor([1.0, 2.0]))
     assert [value.item() for value in graph.map(dataset)] == [4.0, 4.0]
+    graph = clew.record(mapops.between, torch.ones(1), torch.ones(1))
+    assert [value.tolist() for value in graph.map(DataLoader(dataset, batch_size=2))] == [[4.0, 4.0]]
 
 
 def test_tensors_are_written_as_lists(graph: Graph, tmp_path: Path) -> None:

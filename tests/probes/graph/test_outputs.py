@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +69,8 @@ def test_every_item_has_a_row_with_its_index(graph: Graph, tmp_path: Path, name:
 @pytest.mark.parametrize("name", ["out.parquet", "out.arrow"])
 def test_the_results_can_be_read_from_what_the_call_gives(graph: Graph, tmp_path: Path, name: str) -> None:
     mapped = graph.map([1, 2, 0], output=tmp_path / name)
-    assert list(mapped) == [1.0, 0.5, Failure(2, None, "ZeroDivisionError: division by zero")]
+    assert list(mapped) == [1.0, 0.5, mapped.failures[0]]
+    assert mapped.failures[0].input == 0
     assert mapped.output == tmp_path / name
     assert list(graph.map([1, 2, 0], output=tmp_path / name).indexed())[:2] == [(0, 1.0), (1, 0.5)]
 
@@ -116,7 +121,7 @@ def test_results_of_another_shape_fail_alone(passed: Graph, tmp_path: Path) -> N
 def test_an_output_of_nothing_but_failures(graph: Graph, tmp_path: Path) -> None:
     mapped = graph.map([0, 0], output=tmp_path / "out.parquet")
     assert [type(value) for value in mapped] == [Failure, Failure]
-    assert read(tmp_path / "out.parquet").column_names == ["index", "error"]
+    assert read(tmp_path / "out.parquet").column_names == ["index", "result", "error"]
 
 
 def test_several_outputs_are_a_column_each(passed: Graph, tmp_path: Path) -> None:
@@ -153,12 +158,78 @@ def test_an_integer_that_no_float_holds_is_never_rounded(passed: Graph, tmp_path
     assert next(mapped) == 2**60 + 1
 
 
+@pytest.mark.parametrize("found", [[None, {"a": 1}], [{"a": 1}, None], [None, (1, 2)], [(1, 2), None], [None, None]])
+def test_nothing_is_a_result_of_any_shape(passed: Graph, tmp_path: Path, found: list[Any]) -> None:
+    assert list(passed.map([{"x": one} for one in found], output=tmp_path / "out.parquet", workers=1)) == found
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.arrow"])
+@pytest.mark.parametrize("found", [{}, {"a": {}}, [{}], [None, None], {"a": [None]}])
+def test_what_is_empty_is_written_as_it_is(passed: Graph, tmp_path: Path, name: str, found: Any) -> None:
+    assert list(passed.map([{"x": found}] * 2, output=tmp_path / name)) == [found, found]
+
+
+def test_a_list_of_nothing_grows_within_a_structure(passed: Graph, tmp_path: Path) -> None:
+    found = [[{"a": [None, None]}], [{"a": [1, 2], "b": 3}]]
+    mapped = passed.map([{"x": one} for one in found], output=tmp_path / "out.parquet", workers=1)
+    assert list(mapped) == [[{"a": [None, None], "b": None}], found[1]]
+
+
+NOON = datetime(2020, 1, 1, 12)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ["a", b"b"],
+        [NOON.date(), NOON],
+        [NOON.date(), 0],
+        [[NOON], [7]],
+        [NOON, NOON.replace(tzinfo=UTC)],
+        [Decimal("1.1"), 0.1],
+        [[2**60 + 1], [0.5]],
+    ],
+)
+@pytest.mark.parametrize("rows", [1, 100])
+def test_a_result_is_never_made_into_one_of_another_kind(
+    passed: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pair: list[Any], rows: int
+) -> None:
+    monkeypatch.setattr(outputs, "ROWS", rows)
+    for name, found in (("one.parquet", pair), ("other.parquet", pair[::-1])):
+        mapped = passed.map([{"x": one} for one in found], output=tmp_path / name, workers=1)
+        assert [failure.index for failure in mapped.failures] == [1]
+        assert next(mapped) == found[0]
+
+
+def test_members_of_one_result_may_be_of_different_kinds(passed: Graph, tmp_path: Path) -> None:
+    found = [[{"a": "text", "b": b"bytes", "c": NOON, "d": NOON.date(), "e": 1}]] * 2
+    assert list(passed.map([{"x": one} for one in found], output=tmp_path / "out.parquet")) == found
+
+
+def test_an_error_of_bytes_that_are_no_text_is_written(passed: Graph, tmp_path: Path) -> None:
+    graph = clew.record(mapops.failing, "x")
+    assert graph.map(["fail: \udc80"], output=tmp_path / "out.parquet").done == 1
+    assert read(tmp_path / "out.parquet")["error"].to_pylist() == ["ValueError: fail: \\udc80"]
+
+
+def test_large_rows_are_not_held_until_there_are_many(
+    passed: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outputs, "BYTES", 1000)
+    broken_off(passed, tmp_path / "small.parquet", [b"x"] * 20)
+    broken_off(passed, tmp_path / "large.parquet", [b"x" * 900] * 20)
+    assert len(list((tmp_path / "small.parquet.parts").glob("part-*"))) == 1
+    assert len(list((tmp_path / "large.parquet.parts").glob("part-*"))) > 1
+    passed.map([b"x" * 900] * 20, output=tmp_path / "large.parquet")
+    assert pq.ParquetFile(tmp_path / "large.parquet").num_row_groups == 20
+
+
 # ---- going on
 
 
-def broken_off(graph: Graph, path: Path, count: int = 40) -> None:
-    def items() -> Iterator[int]:
-        yield from range(1, count + 1)
+def broken_off(graph: Graph, path: Path, before: Iterable[Any] = range(1, 41)) -> None:
+    def items() -> Iterator[Any]:
+        yield from before
         raise OSError("cut")
 
     with pytest.raises(GraphError, match="cut"):
@@ -214,6 +285,89 @@ def test_a_job_goes_on_with_the_same_graph_from_a_bundle(graph: Graph, tmp_path:
 def test_more_items_are_added_to_a_finished_job(graph: Graph, tmp_path: Path) -> None:
     graph.map(range(1, 5), output=tmp_path / "out.parquet")
     assert len(list(graph.map(range(1, 9), output=tmp_path / "out.parquet"))) == 8
+
+
+def test_more_items_are_added_to_a_job_that_had_none(graph: Graph, tmp_path: Path) -> None:
+    graph.map([], output=tmp_path / "out.parquet")
+    assert list(graph.map([1, 2], output=tmp_path / "out.parquet")) == [1.0, 0.5]
+
+
+def test_many_items_that_are_added_to_few_are_not_written_a_few_at_a_time(graph: Graph, tmp_path: Path) -> None:
+    graph.map([1, 2], output=tmp_path / "out.parquet")
+    graph.map(range(1, 101), output=tmp_path / "out.parquet")
+    assert pq.ParquetFile(tmp_path / "out.parquet").num_row_groups == 1
+
+
+def test_a_finished_file_of_several_row_groups_is_added_to(
+    graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outputs, "ROWS", 3)
+    path = tmp_path / "out.parquet"
+    graph.map([1, 2, 0, 4, 5, 6, 7, 8], output=path)
+    again = list(graph.map([1, 2, 0, 4, 5, 6, 7, 8, 10, 20], output=path))
+    assert [*again[:2], *again[3:]] == [1 / x for x in (1, 2, 4, 5, 6, 7, 8, 10, 20)]
+    assert pq.ParquetFile(path).num_row_groups == 4
+
+
+def test_items_that_nothing_tells_from_others_do_not_keep_a_job_from_going_on(tmp_path: Path) -> None:
+    graph = clew.record(mapops.named, object())
+    broken_off(graph, tmp_path / "out.parquet", [object()])
+    mapped = graph.map([object(), object()], output=tmp_path / "out.parquet")
+    assert (mapped.kept, list(mapped)) == (1, ["object", "object"])
+
+
+def test_a_job_that_ended_just_now_leaves_no_lock_that_nobody_sees(
+    graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ending(file: Any, how: int) -> None:
+        monkeypatch.undo()
+        shutil.rmtree(tmp_path / "out.parquet.parts")
+
+    monkeypatch.setattr(outputs.fcntl, "flock", ending)
+    assert list(graph.map([1], output=tmp_path / "out.parquet")) == [1.0]
+
+
+@pytest.mark.parametrize("parts", [0, 2])
+def test_a_disk_that_is_full_ends_the_job_in_words_and_keeps_what_was_written(
+    graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, parts: int
+) -> None:
+    def full(file: int) -> None:
+        if len(list(tmp_path.glob("*/part-*"))) >= parts:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = tmp_path / "out.parquet"
+    with monkeypatch.context() as patch:
+        patch.setattr(outputs, "ROWS", 1)
+        patch.setattr(outputs.os, "fsync", full)
+        with pytest.raises(GraphError, match=r"cannot be written .*No space left") as raised:
+            graph.map(range(1, 30), output=path, workers=1)
+    assert raised.value.slug == "graph-output"
+    assert ("items are kept for" in capsys.readouterr().err) == bool(parts)
+    mapped = graph.map(range(1, 30), output=path)
+    assert bool(mapped.kept) == bool(parts)
+    assert list(mapped) == [1 / x for x in range(1, 30)]
+
+
+def test_a_ctrl_c_while_rows_are_taken_keeps_what_came_before(
+    graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Pressed(list[Any]):
+        def append(self, held: Any) -> None:
+            if len(self) == 2:
+                raise KeyboardInterrupt
+            super().append(held)
+
+    def pressed(columns: Any, description: Any) -> None:
+        made(columns, description)
+        columns._held = Pressed()
+
+    made = outputs.Columns.__init__
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(outputs.Columns, "__init__", pressed)
+        graph.map(range(1, 30), output=tmp_path / "out.parquet", workers=1)
+    mapped = graph.map(range(1, 30), output=tmp_path / "out.parquet")
+    assert mapped.kept > 0
+    assert list(mapped) == [1 / x for x in range(1, 30)]
 
 
 def test_a_damaged_part_is_done_again(graph: Graph, tmp_path: Path, capsys: Captured) -> None:

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from datetime import datetime
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 _OWN = ("index", "error")  # columns that every output has
+_FIXED = {getattr(pa.lib, f"Type_{name}") for name in ("BINARY", "UINT64", "TIMESTAMP", "DURATION", "TIME32", "TIME64")}
+_BYTES = 4 << 20  # of Arrow's that are read at a time
 _WRONG = (pa.ArrowException, TypeError, ValueError, OverflowError)
+
+
+class _Held(NamedTuple):
+    """Rows. A column that is not there has nothing in them."""
+
+    indices: Sequence[int]
+    arrays: dict[str, pa.Array]
+    errors: list[str | None]
 
 
 class Columns:
@@ -24,12 +36,11 @@ class Columns:
         self._types: dict[str, pa.DataType] = {}
         for key, name, hexed in (description or {}).get("columns", []):
             self._names[key] = name
-            self._types[name] = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(hexed))).field(0).type
+            self._types[name] = _kind(hexed)
         self._large: set[str] = set((description or {}).get("large", []))  # columns of integers beyond a float's
-        self._index: list[int] = []
-        self._error: list[str | None] = []
-        self._held: dict[str, list[pa.Array]] = {}
-        self._count = 0
+        self._nones = bool((description or {}).get("nones"))  # some results were None: rows with nothing in them
+        self._held: list[_Held] = []
+        self.rows = self.nbytes = 0  # of what is held
 
     @property
     def description(self) -> dict[str, Any]:
@@ -38,12 +49,13 @@ class Columns:
             (key, name, pa.schema([(name, self._types[name])]).serialize().to_pybytes().hex())
             for key, name in self._names.items()
         ]
-        return {"shape": self._shape, "columns": columns, "large": sorted(self._large)}
+        return {"shape": self._shape, "columns": columns, "large": sorted(self._large), "nones": self._nones}
 
     @property
     def schema(self) -> pa.Schema:
-        own = [("index", pa.int64()), *self._types.items(), ("error", pa.string())]
-        return pa.schema(own)
+        """There is a column for the results even if none has come that was not None."""
+        columns = self._types or {"result": pa.null()}
+        return pa.schema([("index", pa.int64()), *columns.items(), ("error", pa.string())])
 
     def add(self, indices: Sequence[int], results: list[Any], errors: dict[int, str]) -> list[tuple[int, str]]:
         """Hold rows. Gives (place, why) of results that cannot be written; they have rows with that error instead."""
@@ -54,52 +66,50 @@ class Columns:
         refused = list(errors.items())[before:]
         if refused:  # a row that is wrong in one column has none of the others
             arrays = {name: _without(array, dict(refused)) for name, array in arrays.items()}
-        for name in self._types:
-            held = self._held.setdefault(name, [pa.nulls(self._count)] if self._count else [])
-            held.append(arrays[name] if name in arrays else pa.nulls(len(results)))
-        self._count += len(results)
-        self._index.extend(indices)
-        self._error.extend(errors.get(place) for place in range(len(results)))
+        texts = [_text(errors[place]) if place in errors else None for place in range(len(results))]
+        self._held.append(_Held(indices, arrays, texts))  # all at once: a Ctrl-C comes before it, or after
+        self.rows += len(results)
+        self.nbytes += sum(array.nbytes for array in arrays.values())
         return refused
 
     def table(self) -> pa.Table:
-        columns = {
-            name: pa.concat_arrays([one.cast(kind) for one in self._held[name]]) for name, kind in self._types.items()
-        }
-        arrays = [pa.array(self._index, pa.int64()), *columns.values(), pa.array(self._error, pa.string())]
-        return pa.Table.from_arrays(arrays, schema=self.schema)
+        columns = {"index": pa.array(chain.from_iterable(held.indices for held in self._held), pa.int64())}
+        columns["error"] = pa.array(chain.from_iterable(held.errors for held in self._held), pa.string())
+        for name, kind in self._types.items():
+            arrays = [held.arrays.get(name, pa.nulls(len(held.errors))) for held in self._held]
+            columns[name] = pa.concat_arrays([cast(one, kind) for one in arrays])
+        columns.setdefault("result", pa.nulls(len(columns["index"])))
+        return pa.Table.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
 
     def clear(self) -> None:
-        self._index, self._error, self._held, self._count = [], [], {}, 0
+        self._held, self.rows, self.nbytes = [], 0, 0
 
     # ---- from results to columns
 
     def _cells(self, results: list[Any], errors: dict[int, str]) -> dict[str, list[Any]]:
+        """The values of each column. A None has none, and is of any shape."""
         if errors:
             results = [None if place in errors else result for place, result in enumerate(results)]
-        if self._shape != "value" and len(errors) < len(results):
-            self._shape = self._shape or _shape(next(result for n, result in enumerate(results) if n not in errors))
+        if self._shape is None:
+            self._shape = next((_shape(result) for result in results if result is not None), None)
         if self._shape == "value":  # most are, and then there is nothing to sort out
             return {self._name("result"): results}
         cells: dict[Any, list[Any]] = {}
         for place, result in enumerate(results):
-            if place in errors:
-                continue
-            shape = _shape(result)
-            if shape != self._shape:
+            if result is None:
+                self._nones = self._nones or place not in errors
+            elif _shape(result) != self._shape:
                 errors[place] = f"the result is a {type(result).__name__}, and those before it were of another shape."
-                continue
-            for key, value in _members(shape, result):
-                if key not in cells:
-                    cells[key] = [None] * len(results)
-                cells[key][place] = value
+            else:
+                for key, value in _members(self._shape, result):
+                    cells.setdefault(key, [None] * len(results))[place] = value
         return {self._name(key): values for key, values in cells.items()}
 
     def _name(self, key: Any) -> str:
         """The column of a key; a key that is called like a column of our own has another."""
         known = self._names.get(key)
         if known is None:
-            known = f"result_{key}" if isinstance(key, int) or key in _OWN else str(key)
+            known = _text(f"result_{key}" if isinstance(key, int) or key in _OWN else key)
             while known in self._types:
                 known += "_"
             self._names[key] = known
@@ -134,14 +144,38 @@ class Columns:
             array = pa.array(values)
         except _WRONG:
             array = pa.array([plain(value) for value in values])
+        if _is_mixed(array.type, values):
+            raise ValueError("it is of several kinds that are not the same, such as texts and bytes.")
         if array.type != known:
             kind = _wider(known, array.type)
-            if name in self._large and not pa.types.is_integer(kind):
+            if name in self._large and _rounds(known, kind):
                 raise ValueError(f"it is {array.type}, and some before are integers that only an integer holds.")
-            array = array.cast(kind)
-        if pa.types.is_integer(array.type) and not _is_exact_as_a_float(array):
+            if not (_keeps(known, kind) and _keeps(array.type, kind)):
+                raise ValueError(f"it is {array.type}, and those before are not.")
+            array = cast(array, kind)
+        if not all(map(_is_exact_as_a_float, _leaf_arrays(array))):
             self._large.add(name)
         return array, array.type
+
+
+def _kind(hexed: str) -> pa.DataType:
+    return pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(hexed))).field(0).type
+
+
+def storable(kind: pa.DataType) -> pa.DataType:
+    """The type that Parquet has for a type: its structures are never empty. A cast gives the other again."""
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(storable(field.type)) for field in kind] or [("", pa.null())])
+    return pa.list_(storable(kind.value_type)) if pa.types.is_list(kind) else kind
+
+
+def _leaf_arrays(array: pa.Array) -> Iterator[pa.Array]:
+    if pa.types.is_nested(array.type):
+        parts = array.flatten()
+        for part in parts if isinstance(parts, list) else [parts]:
+            yield from _leaf_arrays(part)
+    elif pa.types.is_integer(array.type):
+        yield array
 
 
 def _is_exact_as_a_float(array: pa.Array) -> bool:
@@ -154,13 +188,92 @@ def _wider(known: pa.DataType, new: pa.DataType) -> pa.DataType:
     return pa.unify_schemas(fields, promote_options="permissive").field("x").type
 
 
+def _pairs(old: pa.DataType, new: pa.DataType) -> Iterator[tuple[pa.DataType, pa.DataType]]:
+    """What is not nested in a type, with what becomes of it in a wider one."""
+    if pa.types.is_struct(old):
+        for field in old:
+            yield from _pairs(field.type, new.field(field.name).type)
+    elif pa.types.is_list(old):
+        yield from _pairs(old.value_type, new.value_type)
+    else:
+        yield old, new
+
+
+def _rounds(old: pa.DataType, new: pa.DataType) -> bool:
+    return any(pa.types.is_integer(one) and not pa.types.is_integer(other) for one, other in _pairs(old, new))
+
+
+def _keeps(old: pa.DataType, new: pa.DataType) -> bool:
+    """False if Arrow would make a value into another (a text into bytes), or might find that it cannot, too late."""
+    return not any(
+        one not in (other, pa.null())
+        and (_FIXED & {one.id, other.id} or pa.types.is_decimal(one) != pa.types.is_decimal(other))
+        for one, other in _pairs(old, new)
+    )
+
+
+def cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """An array as one of a wider type. Arrow's own cast breaks lists of nothing but nulls."""
+    if array.type == kind:
+        return array
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), kind)
+    if not pa.types.is_nested(kind):
+        return array.cast(kind)
+    if array.offset:
+        array = array.take(pa.array(range(len(array))))
+    if pa.types.is_list(kind):
+        values = cast(array.values, kind.value_type)
+        return pa.ListArray.from_arrays(array.offsets, values, type=kind, mask=array.is_null())
+    there = {field.name: number for number, field in enumerate(array.type)}
+    children = [
+        cast(array.field(there[field.name]), field.type) if field.name in there else pa.nulls(len(array), field.type)
+        for field in kind
+    ]
+    return pa.StructArray.from_arrays(children, fields=list(kind), mask=array.is_null())
+
+
+def _is_mixed(kind: pa.DataType, values: Iterable[Any]) -> bool:
+    """True if Arrow has taken values of two kinds for one (a number for a date, a text for bytes). Where it never does
+    that, nothing is looked at."""
+    if not any(map(_hides, _leaves(kind))):
+        return False
+    given = [value for value in values if value is not None]
+    if pa.types.is_struct(kind):
+        return any(_is_mixed(field.type, [value.get(field.name) for value in given]) for field in kind)
+    if pa.types.is_list(kind):
+        return _is_mixed(kind.value_type, chain.from_iterable(given))
+    return len(set(map(_python_kind, given))) > 1
+
+
+def _hides(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_temporal(kind))
+
+
+def _leaves(kind: pa.DataType) -> Iterator[pa.DataType]:
+    if not pa.types.is_nested(kind):
+        yield kind
+    for number in range(kind.num_fields):
+        yield from _leaves(kind.field(number).type)
+
+
+def _python_kind(value: Any) -> tuple[type, bool]:
+    kind = bytes if isinstance(value, bytearray | memoryview) else type(value)
+    return kind, isinstance(value, datetime) and value.tzinfo is not None
+
+
+def _text(text: str) -> str:
+    """What can be written: the name of a file, say, may hold bytes that are no text."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def _without(array: pa.Array, places: dict[int, str]) -> pa.Array:
     """The array with nothing in these places."""
     return array.take(pa.array([None if place in places else place for place in range(len(array))], pa.int64()))
 
 
 def _shape(result: Any) -> str:
-    if type(result) is dict and result and all(type(key) is str for key in result):
+    if type(result) is dict and all(type(key) is str for key in result):
         return "dict"
     return "tuple" if type(result) is tuple and result else "value"
 
@@ -176,8 +289,8 @@ def plain(value: Any) -> Any:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         value = value.detach().cpu().numpy()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
+    if isinstance(value, np.ndarray | np.datetime64 | np.timedelta64):
+        return (value.astype(value.dtype.str[:2] + "8[us]") if value.dtype.kind in "mM" else value).tolist()
     if type(value) is dict:
         return {key: plain(item) for key, item in value.items()}
     if type(value) in (list, tuple, set, frozenset):
@@ -190,14 +303,23 @@ def plain(value: Any) -> Any:
 
 def read_rows(batches: Iterable[Any], description: dict[str, Any] | None) -> Iterator[tuple[int, Any, str | None]]:
     """(index, result, error) of rows as `Columns` wrote them."""
-    shape = (description or {}).get("shape") or "value"
-    keys = {name: key for key, name, _ in (description or {}).get("columns", [])}
-    for batch in batches:
-        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
-        index, error = columns.pop("index"), columns.pop("error")
+    description = description or {}
+    shape, nones = description.get("shape") or "value", bool(description.get("nones"))
+    keys = {name: key for key, name, _ in description.get("columns", [])}
+    kinds = {name: _kind(hexed) for _, name, hexed in description.get("columns", [])}
+    for batch in chain.from_iterable(map(_small, batches)):
+        columns = {name: cast(batch.column(name), kind).to_pylist() for name, kind in kinds.items()}
+        index, error = batch.column("index").to_pylist(), batch.column("error").to_pylist()
         for place, number in enumerate(index):
             cells = {keys[name]: values[place] for name, values in columns.items()}
-            yield number, _result(shape, cells) if error[place] is None else None, error[place]
+            nothing = error[place] is not None or (nones and all(cell is None for cell in cells.values()))
+            yield number, None if nothing else _result(shape, cells), error[place]
+
+
+def _small(batch: Any) -> Iterator[Any]:
+    """A batch in pieces that are not too much for the memory: as Python's own values they are many times larger."""
+    step = max(1, _BYTES * len(batch) // max(1, batch.nbytes))
+    return (batch.slice(begin, step) for begin in range(0, len(batch), step))
 
 
 def _result(shape: str, cells: dict[Any, Any]) -> Any:

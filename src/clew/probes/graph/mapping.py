@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import warnings
+import weakref
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 MOST_ITEMS = 20_000  # of a piece
 MOST_BYTES = 8 << 20
 PARTS = 16  # of a piece that brings workers down: each step on the way to the one item costs workers
+_OPAQUE = '{"$":"opaque"'  # in what was captured: an object that is only known by where it is
 GROWTH = 8  # a piece has at most so many times the items of the one before
 
 
@@ -60,8 +62,12 @@ class Options:
     progress: bool = True
 
     def __post_init__(self) -> None:
-        if isinstance(self.engine, str) and self.engine not in ("local", "dask"):
-            raise GraphError("bad-option", f"engine={self.engine!r} is not known.", 'There is "local" and "dask".')
+        named = self.engine in ("local", "dask") if isinstance(self.engine, str) else callable(self.engine)
+        if not named and not hasattr(self.engine, "scheduler_info"):  # which a client of Dask's has
+            ways = (
+                'There is "local", "dask", a client of Dask\'s, and a class that implements clew.engines.base.Engine.'
+            )
+            raise GraphError("bad-option", f"engine={self.engine!r} is not known.", ways)
         if self.on_error not in ("collect", "raise"):
             raise GraphError(
                 "bad-option", f"on_error={self.on_error!r} is not known.", 'There is "collect" and "raise".'
@@ -118,15 +124,13 @@ class _Pace:
         self._size = max(1.0, min(by_time, by_bytes, max(self._size, count) * GROWTH))
 
 
-class Mapped:
-    """The results, as they are asked for. A failed item has a `Failure` in its place."""
+class _Job:
+    """Items on their way to the engine and back."""
 
     def __init__(self, source: Source, names: list[str], options: Options, start: Callable[[], Engine]) -> None:
         self.failures: list[Failure] = []
-        self.output: Path | None = None
-        self.done = 0  # items that are over, the failed ones too
-        self.kept = 0  # items that an earlier job had done
-        self._source = source
+        self.done = self.kept = 0
+        self.source = source
         self._names = names
         self._options = options
         self._start = start
@@ -134,73 +138,20 @@ class Mapped:
         self._under_way: set[Key] = set()
         self._suspects: deque[Key] = deque()  # they were on a worker that died, and are run again, one at a time
         self._alone: Key | None = None
-        self._pieces = self._run()
-        self._indices: Sequence[int] = ()  # of the piece that is being given
-        self._left: Iterator[Any] = iter([])  # what is left of it
-        self._values: Iterator[Any] = self._give_values()
-        self._read: Iterator[tuple[int, Any]] | None = None  # what an output holds
-
-    # ---- for the user
-
-    def __iter__(self) -> Iterator[Any]:
-        return self._values
-
-    def __next__(self) -> Any:
-        return next(self._values)
-
-    def indexed(self) -> Iterator[tuple[int, Any]]:
-        """The results with the numbers of their items."""
-        return self._give_indexed() if self._read is None else self._read
-
-    def _give_values(self) -> Iterator[Any]:
-        while True:
-            left = self._left
-            yield from left
-            if self._left is left and not self._advance():
-                return
-
-    def _give_indexed(self) -> Iterator[tuple[int, Any]]:
-        while True:
-            left = self._left
-            for value in left:
-                yield self._indices[-length_hint(left) - 1], value
-            if self._left is left and not self._advance():
-                return
-
-    def _advance(self) -> bool:
-        """On to the next piece, if there is one; whoever asks, by value or with numbers."""
-        for piece in self._pieces:
-            self._indices, self._left = piece.indices, iter(piece.results)
-            return True
-        return False
+        self.pieces = self._run()
 
     def close(self) -> None:
-        """Let go of the workers. What is under way is given up."""
-        self._pieces.close()
-
-    def __enter__(self) -> Mapped:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        of = "" if self._source.count is None else f" of {self._source.count:,}"
-        kept = f", {self.kept:,} from before" if self.kept else ""
-        where = f" in {self.output}" if self.output is not None else ""
-        return f"<clew map: {self.done:,}{of} items done{kept}, {len(self.failures):,} failed{where}>"
-
-    # ---- the job
+        self.pieces.close()
 
     def _run(self) -> Generator[_Piece, None, None]:
         """Pieces that are over."""
         with ExitStack() as stack:
             engine = self._start()
             stack.callback(engine.close)
-            tick = stack.enter_context(_bar(self._source.count, self.kept, self._options.progress))
-            pace = _Pace(engine.piece_seconds, engine.workers, self._source.count, self._options.batch)
+            tick = stack.enter_context(_bar(self.source.count, self.kept, self._options.progress))
+            pace = _Pace(engine.piece_seconds, engine.workers, self.source.count, self._options.batch)
             number = 0
-            while self._open or not self._source.over:
+            while self._open or not self.source.over:
                 took = self._take(engine, pace, number)
                 number += took
                 for outcome in engine.collect(wait=not took):
@@ -211,8 +162,8 @@ class Mapped:
                         self.fail(piece, place, error, trace)
                     tick(len(piece.items))
                     yield piece
-        if self._source.error is not None:
-            raise self._source_error()
+        if self.source.error is not None:
+            raise self._broken_off()
 
     def _take(self, engine: Engine, pace: _Pace, number: int) -> bool:
         """Send the next items, if there are any and there is room."""
@@ -221,10 +172,10 @@ class Mapped:
                 self._alone = self._suspects.popleft()
                 self._send(engine, self._alone)
             return False
-        if self._source.over or len(self._open) >= engine.room:
+        if self.source.over or len(self._open) >= engine.room:
             return False
         begin = perf_counter()
-        indices, items = self._source.take(pace.items)
+        indices, items = self.source.take(pace.items, self._options.batch or 1, engine.piece_seconds)
         if not items:
             return False
         pace.taken(len(items), perf_counter() - begin)
@@ -268,7 +219,7 @@ class Mapped:
     def fail(self, piece: _Piece, place: int, error: str, trace: str) -> None:
         """Put a failure in the place of a result; or raise it, if that was asked for."""
         index, item = piece.indices[place], piece.items[place]
-        given = dict(zip(self._names, item, strict=False)) if self._source.rows else item
+        given = dict(zip(self._names, item, strict=False)) if self.source.rows else item
         failure = piece.results[place] = Failure(index, given, error, trace)
         self.failures.append(failure)
         if self._options.on_error == "raise":
@@ -276,17 +227,99 @@ class Mapped:
             raised.add_note(failure.traceback)
             raise raised
 
-    def read(self, rows: Iterator[tuple[int, Any, str | None]]) -> None:
-        """Give from now on what an output holds."""
-        pairs = ((index, value if error is None else Failure(index, None, error)) for index, value, error in rows)
-        self._read, self._values = pairs, (value for _, value in pairs)
-
-    def _source_error(self) -> GraphError:
-        error = self._source.error
+    def _broken_off(self) -> GraphError:
+        error = self.source.error
         what = f"the collection raised {type(error).__name__}: {error} (after {self.done + self.kept:,} items)."
         made = GraphError("graph-items", what, "What came before it is done.")
         made.__cause__ = error
         return made
+
+
+class Mapped:
+    """The results, as they are asked for. A failed item has a `Failure` in its place.
+
+    Nothing of the job refers to it, so that a loop that is left early lets go of the workers at once."""
+
+    def __init__(self, job: _Job, output: Path | None = None) -> None:
+        self.output = output
+        self._job = job
+        self._indices: Sequence[int] = ()  # of the piece that is being given
+        self._left: Iterator[Any] = iter([])  # what is left of it
+        self._read: Iterator[tuple[int, Any]] | None = None if output is None else _read(output, job.failures)
+        weakref.finalize(self, job.close)
+
+    @property
+    def failures(self) -> list[Failure]:
+        return self._job.failures
+
+    @property
+    def done(self) -> int:
+        """Items that are over, the failed ones too."""
+        return self._job.done
+
+    @property
+    def kept(self) -> int:
+        """Items that an earlier job had done."""
+        return self._job.kept
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._read is not None:
+            return (value for _, value in self._read)
+        return self._give_values()
+
+    def __next__(self) -> Any:
+        return next(iter(self))
+
+    def indexed(self) -> Iterator[tuple[int, Any]]:
+        """The results with the numbers of their items."""
+        return self._give_indexed() if self._read is None else self._read
+
+    def _give_values(self) -> Iterator[Any]:
+        while True:
+            left = self._left
+            yield from left
+            if self._left is left and not self._advance():
+                return
+
+    def _give_indexed(self) -> Iterator[tuple[int, Any]]:
+        while True:
+            left = self._left
+            for value in left:
+                yield self._indices[-length_hint(left) - 1], value
+            if self._left is left and not self._advance():
+                return
+
+    def _advance(self) -> bool:
+        """On to the next piece, if there is one; whoever asks, by value or with numbers."""
+        for piece in self._job.pieces:
+            self._indices, self._left = piece.indices, iter(piece.results)
+            return True
+        return False
+
+    def close(self) -> None:
+        """Let go of the workers. What is under way is given up."""
+        self._job.close()
+
+    def __enter__(self) -> Mapped:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        of = "" if self._job.source.count is None else f" of {self._job.source.count:,}"
+        kept = f", {self.kept:,} from before" if self.kept else ""
+        where = f" in {self.output}" if self.output is not None else ""
+        return f"<clew map: {self.done:,}{of} items done{kept}, {len(self.failures):,} failed{where}>"
+
+
+def _read(path: Path, failures: list[Failure]) -> Iterator[tuple[int, Any]]:
+    """What an output holds, with the failures of the job that wrote it."""
+    from .outputs import rows_in
+
+    known = {failure.index: failure for failure in failures}
+    for index, value, error in rows_in(path):
+        yield index, value if error is None else known.get(index) or Failure(index, None, error)
 
 
 # ---- putting it together ---------------------------------------------------------------------------------------------
@@ -301,10 +334,11 @@ def mapped(graph: Graph, items: Any, options: Options, output: str | os.PathLike
     first = source.first()
     if first:
         Binding(inputs, source.rows).named(first[0])  # a wrong name would be wrong a million times
-    job = Mapped(source, graph.input_names, options, lambda: _engine(graph, how, options))
-    if output is not None:
-        _written(job, source, Path(output), {"graph": _fingerprint(graph), "first": _digest(first)})
-    return job
+    job = _Job(source, graph.input_names, options, lambda: _engine(graph, how, options))
+    if output is None:
+        return Mapped(job)
+    _written(job, Path(output), {"graph": _fingerprint(graph), "first": _digest(first)})
+    return Mapped(job, Path(output))
 
 
 def _fingerprint(graph: Graph) -> str:
@@ -314,36 +348,38 @@ def _fingerprint(graph: Graph) -> str:
 
 
 def _digest(first: list[Any]) -> str | None:
+    """What tells the first item from others; None if there is none, or nothing tells in another process."""
     from clew.values import capture
 
-    return capture(first).digest.hex()
+    found = capture(first)
+    return found.digest.hex() if first and _OPAQUE not in (found.value.body or "") else None
 
 
-def _written(job: Mapped, source: Source, path: Path, identity: dict[str, Any]) -> None:
+def _written(job: _Job, path: Path, identity: dict[str, Any]) -> None:
     """Run a job to its end, into a file; or as far as it comes, beside it."""
-    from .outputs import Output, rows_in
+    from .outputs import Output
 
     output = Output(path, identity)
-    job.output, job.kept = path, output.kept
+    job.kept = output.kept
     if output.kept:
-        of = "" if source.count is None else f" of {source.count:,}"
-        trouble.report(f"map:{path}", f"{output.kept:,}{of} items are in {path} already; the others follow")
-    source.skip(output.done)
+        of = "" if job.source.count is None else f" of {job.source.count:,}"
+        trouble.report(
+            f"map:{path}:{output.kept}", f"{output.kept:,}{of} items are in {path} already; the others follow"
+        )
+    job.source.skip(output.done)
     try:
         _write(job, output)
+        output.finish()
     except BaseException:
         output.stop()
-        left = output.kept + job.done
-        trouble.report(
-            f"map stopped:{path}", f"{left:,} items are kept for {path}", "The same call goes on from there."
-        )
+        if output.stored:
+            what = f"{output.stored:,} items are kept for {path}"
+            trouble.report(f"map stopped:{path}:{output.stored}", what, "The same call goes on from there.")
         raise
-    output.finish()
-    job.read(rows_in(path))
 
 
-def _write(job: Mapped, output: Output) -> None:
-    for piece in job._pieces:
+def _write(job: _Job, output: Output) -> None:
+    for piece in job.pieces:
         errors = {place: error for place, (error, _) in piece.failures.items()}
         for place, why in output.add(piece.indices, piece.results, errors):
             job.fail(piece, place, why, why)
@@ -360,9 +396,12 @@ def _engine(graph: Graph, how: How, options: Options) -> Engine:
     with stack:
         here = options.engine == "local"
         work = BundleWork.of(stack.enter_context(_bundle(graph, here)), how)
+        workers = options.workers or os.cpu_count() or 1
         engine: Any
         if here:
-            engine = local.Processes(work, options.workers or os.cpu_count() or 1)
+            engine = local.Processes(work, workers)
+        elif callable(options.engine):
+            engine = options.engine(work, workers)
         else:
             engine = _dask(work, options)
         return _Closing(engine, stack.pop_all())

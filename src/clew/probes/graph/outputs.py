@@ -28,9 +28,10 @@ import pyarrow.parquet as pq
 from clew import trouble
 from clew.errors import GraphError
 
-from .columns import Columns, read_rows
+from .columns import Columns, cast, read_rows, storable
 
 ROWS = 50_000  # of a row group, and of a part
+BYTES = 64 << 20  # of the same: rows may be large, and are held in memory
 SECONDS = 5.0  # between parts: so much work is lost when the machine goes down
 _KEY = b"clew.map"
 
@@ -54,7 +55,7 @@ class Output:
             if fresh:
                 shutil.rmtree(self._folder, ignore_errors=True)
             raise
-        self._rows = 0
+        self.stored = self.kept  # items whose rows are on the disk
         self._last = monotonic()
 
     # ---- what is there
@@ -69,25 +70,26 @@ class Output:
                 what = f"{self.path} is there already, and is no output of graph.map."
                 raise GraphError("graph-output", what, "Give another path, or remove it.")
         for key, name in (("graph", "graph"), ("first", "first item")):
-            if before is not None and before.get(key) != job[key]:
+            was = (before or {}).get(key)
+            if None not in (was, job[key]) and was != job[key]:
                 what = f"{self.path} holds results of another job: the {name} is not the same."
                 raise GraphError("graph-output", what, f"Give another path, or remove {self._where()}.")
         if before is None or not file.exists():
             self._write_job({**job, "columns": (before or {}).get("columns")})
-        return {**job, "columns": (before or {}).get("columns")}
+        return {**job, "first": job["first"] or (before or {}).get("first"), "columns": (before or {}).get("columns")}
 
     def _where(self) -> str:
         return str(self.path if self.path.exists() else self._folder)
 
     def _write_job(self, job: dict[str, Any]) -> None:
-        with _whole(self._folder / "job.json") as draft:
+        with _writing(self.path), _whole(self._folder / "job.json") as draft:
             draft.write_text(json.dumps(job), encoding="utf-8")
 
     def _find_done(self) -> tuple[bytearray, int]:
         """A mark for each index that needs nothing more; and how many they are."""
         done = bytearray()
         for file in self._files():
-            table = _opened(str(file)).select(["index", "error"])
+            table = _own(file)
             fine = table.filter(table["error"].is_null())["index"].to_numpy()
             if len(fine):
                 done.extend(bytes(max(0, int(fine.max()) + 1 - len(done))))
@@ -102,24 +104,23 @@ class Output:
     def add(self, indices: Sequence[int], results: list[Any], errors: dict[int, str]) -> list[tuple[int, str]]:
         """Rows for these items; `errors` by place. Gives the places whose results have no room in the columns."""
         unwritable = self._columns.add(indices, results, errors)
-        self._rows += len(results)
-        if self._rows >= ROWS or monotonic() - self._last > SECONDS:
+        if self._columns.rows >= ROWS or self._columns.nbytes > BYTES or monotonic() - self._last > SECONDS:
             self.flush()
         return unwritable
 
     def flush(self) -> None:
         """What is held, as a part."""
-        if self._rows:
+        if self._columns.rows:
             table = self._columns.table()
             number = int(self._parts[-1].stem[5:]) + 1 if self._parts else 1
             part = self._folder / f"part-{number:06d}.arrow"
             self._job["columns"] = self._columns.description
             self._write_job(self._job)
-            with _whole(part) as draft, pa.OSFile(str(draft), "wb") as file, pa.ipc.new_file(file, table.schema) as out:
-                out.write_table(table)
+            with _writing(self.path), _whole(part) as draft, _writer(draft, table.schema, arrow=True) as write:
+                write(table)
             self._parts.append(part)
             self._columns.clear()
-            self._rows = 0
+            self.stored += len(table)
         self._last = monotonic()
 
     def finish(self) -> None:
@@ -134,6 +135,8 @@ class Output:
         """Keep what is done for another time."""
         try:
             self.flush()
+        except GraphError:
+            pass  # the disk is full, which ended the job: what is held is lost, and run again
         finally:
             if not self._parts:
                 shutil.rmtree(self._folder, ignore_errors=True)
@@ -145,8 +148,11 @@ class Output:
 
     def _join(self) -> None:
         files = self._files()
-        schema = self._columns.schema.with_metadata({_KEY: json.dumps(self._job).encode()})
-        with _whole(self.path, self._folder) as draft:
+        schema = self._columns.schema
+        if not self._arrow:
+            schema = pa.schema([field.with_type(storable(field.type)) for field in schema])
+        schema = schema.with_metadata({_KEY: json.dumps(self._job).encode()})
+        with _writing(self.path), _whole(self.path, self._folder) as draft:
             with _writer(draft, schema, self._arrow) as write:
                 for table in _by_index(files, schema):
                     write(table)
@@ -155,7 +161,7 @@ class Output:
 
 def _by_index(files: list[Path], schema: pa.Schema) -> Iterator[pa.Table]:
     """All rows of the files in the order of their index. Of two with one index, the later file's counts."""
-    numbers = [_opened(str(file))["index"].to_numpy() for file in files]
+    numbers = [_own(file)["index"].to_numpy() for file in files]
     if not numbers:
         return
     index = np.concatenate(numbers)
@@ -164,8 +170,9 @@ def _by_index(files: list[Path], schema: pa.Schema) -> Iterator[pa.Table]:
     order = np.argsort(index, kind="stable")
     last = np.append(index[order][1:] != index[order][:-1], True)  # of equal ones, the last is of the latest file
     order = order[last]
-    for begin in range(0, len(order), ROWS):
-        some = order[begin : begin + ROWS]
+    at_once = min(map(_at_once, files))
+    for begin in range(0, len(order), at_once):
+        some = order[begin : begin + at_once]
         pieces = [_rows(files[one], row[some[of_file[some] == one]], schema) for one in np.unique(of_file[some])]
         joined = pa.concat_tables(pieces)
         yield joined.sort_by("index") if len(pieces) > 1 else joined
@@ -173,14 +180,48 @@ def _by_index(files: list[Path], schema: pa.Schema) -> Iterator[pa.Table]:
 
 def _rows(file: Path, rows: Any, schema: pa.Schema) -> pa.Table:
     """Some rows of a file, in the columns and types that the whole has."""
-    table = _opened(str(file))
+    table, rows = _around(file, rows)
     contiguous = bool(np.all(np.diff(rows) == 1))  # not by the ends alone: rows in between may stand in another order
     table = table.slice(rows[0], len(rows)) if contiguous else table.take(pa.array(rows))
     arrays = [
-        table[field.name].cast(field.type) if field.name in table.column_names else pa.nulls(len(table), field.type)
+        cast(table[field.name].combine_chunks(), field.type)
+        if field.name in table.column_names
+        else pa.nulls(len(table), field.type)
         for field in schema
     ]
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _around(file: Path, rows: Any) -> tuple[pa.Table, Any]:
+    """A table that has these rows, and where. Of a Parquet file only the row groups that are needed are read."""
+    if file.suffix != ".parquet":
+        return _opened(str(file)), rows
+    source = pq.ParquetFile(file)
+    ends = np.cumsum([source.metadata.row_group(one).num_rows for one in range(source.num_row_groups)])
+    first, last = np.searchsorted(ends, [rows.min(), rows.max()], side="right")
+    return source.read_row_groups(range(first, last + 1)), rows - (ends[first - 1] if first else 0)
+
+
+def _at_once(file: Path) -> int:
+    """How many rows are not too much for the memory."""
+    if file.suffix != ".parquet":
+        return _rows_in_memory(len(_opened(str(file))), file.stat().st_size)
+    with pq.ParquetFile(file) as source:  # its size on the disk says nothing
+        groups = [int(source.metadata.row_group(one).num_rows) for one in range(source.num_row_groups)]
+        if len(groups) > 1:  # it was written so many at a time
+            return max(groups)
+        return _rows_in_memory(groups[0], source.read_row_group(0).nbytes) if groups else ROWS
+
+
+def _rows_in_memory(rows: int, size: int) -> int:
+    return max(1, min(ROWS, BYTES * rows // max(1, size)))
+
+
+def _own(file: Path) -> pa.Table:
+    """The columns that every output has."""
+    if file.suffix == ".parquet":
+        return pq.read_table(file, columns=["index", "error"])
+    return _opened(str(file)).select(["index", "error"])
 
 
 def _is_whole(part: Path) -> bool:
@@ -194,11 +235,9 @@ def _is_whole(part: Path) -> bool:
     return True
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)  # rows of neighbours are in the same parts
 def _opened(path: str) -> pa.Table:
-    """A part, mapped; a Parquet file, read."""
-    if path.endswith(".parquet"):
-        return pq.read_table(path)
+    """A part, mapped."""
     with pa.memory_map(path) as file:
         return pa.ipc.open_file(file).read_all()
 
@@ -238,16 +277,40 @@ def _job_in(path: Path) -> dict[str, Any] | None:
 
 def _locked(folder: Path, path: Path) -> IO[str]:
     """Two jobs that write the same output would undo each other's work."""
-    folder.mkdir(exist_ok=True)
-    lock = open(folder / "lock", "w", encoding="utf-8")  # noqa: SIM115 - held until the job is over
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    while True:
+        with _writing(path):
+            folder.mkdir(exist_ok=True)
+            lock = open(folder / "lock", "w", encoding="utf-8")  # noqa: SIM115 - held until the job is over
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            raise GraphError(
+                "graph-output", f"another job is writing {path}.", "Wait for it, or give another path."
+            ) from None
+        if _is_there(lock, folder):
+            return lock
         lock.close()
+
+
+def _is_there(lock: IO[str], folder: Path) -> bool:
+    """False if the job that had it has ended just now and taken its folder away."""
+    try:
+        return os.path.samestat(os.fstat(lock.fileno()), os.stat(folder / "lock"))
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """A disk that is full or cannot be written is the user's to mend, and is said in words."""
+    try:
+        yield
+    except OSError as error:
+        what = f"{path} cannot be written ({type(error).__name__}: {error})."
         raise GraphError(
-            "graph-output", f"another job is writing {path}.", "Wait for it, or give another path."
-        ) from None
-    return lock
+            "graph-output", what, "What is in parts is kept: mend that, and the same call goes on."
+        ) from error
 
 
 @contextmanager
@@ -267,7 +330,7 @@ def rows_in(path: Path) -> Iterator[tuple[int, Any, str | None]]:
     """(index, result, error) of every row of a finished file."""
     columns = (_job_in(path) or {}).get("columns")
     if path.suffix == ".parquet":
-        batches = pq.ParquetFile(path).iter_batches(4096)
+        batches = pq.ParquetFile(path).iter_batches(min(4096, _at_once(path)))
     else:
         with pa.memory_map(str(path)) as file:
             reader = pa.ipc.open_file(file)

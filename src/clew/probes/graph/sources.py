@@ -6,6 +6,8 @@ import operator
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
+from math import inf
+from time import perf_counter
 from typing import Any
 
 from clew.errors import GraphError, nearest
@@ -31,6 +33,7 @@ class Source:
     def first(self) -> list[Any]:
         """The first item, or nothing; it is still to come."""
         self._head = self._pull(1, 0)
+        self.over = self.error is not None
         if self._items is None:
             self._iterator = chain(self._head, self._iterator)
         return self._head
@@ -39,23 +42,25 @@ class Source:
         """Leave out the items whose place in `done` is not 0."""
         self._done = done
 
-    def take(self, wanted: int) -> tuple[Sequence[int], list[Any]]:
-        """The next items and their numbers. Fewer than wanted: there are no more, or the collection has raised."""
-        if self._next >= len(self._done):
-            begin, items = self._next, self._pull(wanted, self._next)
-            self._next += len(items)
-            self.over = self.over or len(items) < wanted
-            return range(begin, self._next), items
-        return self._take_between(wanted)
+    def take(self, wanted: int, batch: int = 1, seconds: float = inf) -> tuple[Sequence[int], list[Any]]:
+        """The next items and their numbers: `wanted`, in whole batches; or, of a collection that has become slow, as
+        many as come in time, because what is done must not wait for what may come in an hour."""
+        end = perf_counter() + seconds
+        if self._next < len(self._done):
+            return self._take_between(wanted, batch, end)
+        begin, items = self._next, self._pull(wanted, self._next, batch, end)
+        self._next += len(items)
+        return range(begin, self._next), items
 
-    def _take_between(self, wanted: int) -> tuple[Sequence[int], list[Any]]:
+    def _take_between(self, wanted: int, batch: int, end: float) -> tuple[Sequence[int], list[Any]]:
         """The same among items that are partly done."""
         numbers: list[int] = []
         items: list[Any] = []
         while len(items) < wanted and self._next < len(self._done) and not self.over:
+            if items and not len(items) % batch and perf_counter() > end:
+                break
             skipped = bool(self._done[self._next])
             pulled = [None] if skipped and self._items is not None else self._pull(1, self._next)
-            self.over = not pulled
             if pulled and not skipped:
                 numbers.append(self._next)
                 items += pulled
@@ -64,13 +69,21 @@ class Source:
             self.over = True
         return numbers, items
 
-    def _pull(self, wanted: int, begin: int) -> list[Any]:
+    def _pull(self, wanted: int, begin: int, batch: int = 1, end: float = inf) -> list[Any]:
+        """The next items, until one comes after `end` that completes a batch."""
         items: list[Any] = []
         try:
-            # `extend` keeps what came before an exception.
-            items.extend(islice(self._iterator, wanted) if self._items is None else self._at(begin, wanted))
+            source = islice(self._iterator, wanted) if self._items is None else self._at(begin, wanted)
+            if type(source) in _SLICED:
+                items.extend(source)
+            else:
+                for item in source:  # what came before an exception is kept
+                    items.append(item)
+                    if perf_counter() > end and not len(items) % batch:
+                        return items
         except Exception as error:
-            self.error, self.over = error, True
+            self.error = error
+        self.over = len(items) < wanted
         return items
 
     def _at(self, begin: int, wanted: int) -> Iterable[Any]:
@@ -135,6 +148,10 @@ def _table(items: Any, inputs: list[str], required: list[str]) -> Source | None:
     if datasets is not None and isinstance(items, datasets.Dataset | datasets.IterableDataset) and items.column_names:
         names = _columns(items.column_names, inputs, required)
         return Source(_dataset_rows(items.select_columns(names), names), count=_count(items), rows=True)
+    if isinstance(items, arrow.Array | arrow.ChunkedArray):
+        return Source((value.as_py() for value in items), count=len(items))
+    if isinstance(items, arrow.RecordBatch):
+        items = arrow.Table.from_batches([items])
     if isinstance(items, arrow.Table):
         names = _columns(items.column_names, inputs, required)
         return Source(_arrow_rows(items.select(names).to_batches(_BLOCK)), count=items.num_rows, rows=True)

@@ -7,7 +7,7 @@ import os
 import tempfile
 import traceback
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
@@ -42,20 +42,25 @@ class Binding:
         self._inputs = inputs
         self._names = [given.name for given in inputs]
         self._rows = rows
+        self._several = sum(not given.has_default for given in inputs) > 1  # one value alone would not do
 
     def named(self, item: Any) -> dict[str, Any]:
         """The inputs that an item gives. With one input: itself, or a dictionary of just that name. With several: a
-        dictionary of them by name, a tuple of them in order, or the first alone."""
+        dictionary of them by name, a tuple of them in order, or the first alone; if that cannot be, a list as well (a
+        DataLoader gives those), and what is like a tuple or a dictionary."""
         names = self._names
         if type(item) is Unsent:
             raise GraphError("graph-item", item.error, "Give items that can be pickled.")
-        if self._rows or (type(item) is tuple and len(names) > 1):
+        in_order = isinstance(item, list | tuple) if self._several else type(item) is tuple and len(names) > 1
+        if self._rows or in_order:
             if len(item) > len(names):
-                what = f"the item is a tuple of {len(item)}, and the graph takes {len(names)} inputs."
+                what = f"the item is a {type(item).__name__} of {len(item)}, and the graph takes {len(names)} inputs."
                 raise GraphError("graph-inputs", what, f"It takes: {', '.join(names)}.")
             return self._whole(dict(zip(names, item, strict=False)))
         if type(item) is dict and (len(names) > 1 or list(item) == names):
             return self._whole(item)
+        if self._several and isinstance(item, Mapping):
+            return self._whole(dict(item))
         return self._whole({names[0]: item} if names else {})
 
     def _whole(self, given: dict[str, Any]) -> dict[str, Any]:
