@@ -66,6 +66,51 @@ def test_the_modules_that_are_imported_come_along_and_libraries_do_not(project: 
     assert graph(x=1) == (1, "beside", "near", "far", "late")
 
 
+def test_modules_that_are_imported_only_later_come_along_too(project: Path, tmp_path: Path) -> None:
+    write(
+        project,
+        {
+            "lazy/__init__.py": "",
+            "lazy/ops.py": """
+                import clew
+                @clew.op
+                def run(x):
+                    if x > 1:
+                        from .rare.deep import DEEP
+                        from . import other
+                        from lazy.rare import third as t
+                        return DEEP, other.OTHER, t.THIRD
+                    return x
+                """,
+            "lazy/rare/__init__.py": "",
+            "lazy/rare/deep.py": "from ..other import OTHER\nDEEP = 'deep'\n",
+            "lazy/rare/third.py": "THIRD = 'third'\n",
+            "lazy/other.py": "OTHER = 'other'\n",
+            "lazy/unused.py": "",
+        },
+    )
+    from lazy.ops import run  # type: ignore[import-not-found]
+
+    graph = loaded(clew.record(lambda x: run(x), 1), tmp_path)
+    assert "lazy/unused.py" not in code_of(tmp_path)
+    graph.save(tmp_path / "again.zip")
+    clew.load(tmp_path / "again.zip", trusted=True).save(tmp_path / "bundle")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "lazy"]:
+        del sys.modules[name]
+    for path in project.rglob("*.py"):
+        path.unlink()
+    for again in (graph, clew.load(tmp_path / "bundle", trusted=True)):
+        assert again(x=2) == ("deep", "other", "third")
+
+
+def test_a_later_import_of_what_is_no_python_any_more_is_no_hindrance(project: Path, tmp_path: Path) -> None:
+    ops = "import clew\n@clew.op\ndef run(x):\n    if x > 1:\n        import old\n    return x\n"
+    write(project, {"newer.py": ops, "old.py": "print 'of Python 2'\n"})
+    from newer import run  # type: ignore[import-not-found]
+
+    assert loaded(clew.record(lambda x: run(x), 1), tmp_path)(x=1) == 1
+
+
 def test_packages_without_an_init_file(project: Path, tmp_path: Path) -> None:
     write(project, {"bare/ops.py": "import clew\nfrom bare import other\n@clew.op\ndef run(x): return other.up(x)\n"})
     write(project, {"bare/other.py": "def up(x): return x + 1\n"})

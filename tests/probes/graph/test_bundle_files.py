@@ -65,6 +65,8 @@ OPS = """
         return plain("data/a.txt") if os.path.exists("data/a.txt") else "nothing"
     def beside(name):
         return (Path(__file__).parent / "data" / "a.txt").read_text()
+    def absolute(name):
+        return plain(os.path.abspath("data/a.txt")) + Path("data/b.txt").resolve().read_text()
     def temporary(name):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "x")
@@ -146,6 +148,7 @@ def test_a_bare_word_that_names_a_folder_is_taken_for_it_and_said(ops: Any, tmp_
         ("listed", "", "a.txt=A,b.txt=B"),
         ("looked", "", "A"),
         ("beside", "", "A"),
+        ("absolute", "", "AB"),
         ("temporary", "", "made here"),
         ("table", "", "[1, 2]"),
     ],
@@ -154,6 +157,39 @@ def test_what_a_constructor_opens_is_found_again(
     ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, name: str, text: str
 ) -> None:
     assert elsewhere(ops.Opening(getattr(ops, how), name), tmp_path, monkeypatch) == text
+
+
+def test_a_file_above_the_folder_of_the_code_is_found_by_the_place_of_the_code(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ops = """
+        from pathlib import Path
+        import clew
+        ROOT = Path(__file__).resolve().parents[2]
+        @clew.op
+        class Reading:
+            def __init__(self):
+                self.text = (ROOT / "data" / "a.txt").read_text()
+            def __call__(self, x):
+                return self.text
+        """
+    write(project, {"src/above/__init__.py": "", "src/above/ops.py": ops, "data/a.txt": "A"})
+    monkeypatch.syspath_prepend(str(project / "src"))
+    from above.ops import Reading  # type: ignore[import-not-found]
+
+    assert elsewhere(Reading(), tmp_path, monkeypatch) == "A"
+
+
+def test_a_file_in_the_home_folder_is_found_in_another_home(
+    ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, {"home/words.txt": "W", "other/empty": ""})
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    op = ops.Opening(lambda name: ops.plain(os.path.expanduser(name)), "~/words.txt")
+    clew.record(lambda x: op(x), 1).save(tmp_path / "bundle", assets="anywhere")
+    (tmp_path / "home/words.txt").unlink()
+    monkeypatch.setenv("HOME", str(tmp_path / "other"))
+    assert clew.load(tmp_path / "bundle", trusted=True)(x=1) == "W"
 
 
 def test_the_bundles_file_is_taken_though_one_of_its_name_is_there(

@@ -60,13 +60,13 @@ class Assets:
         self._project = project_folder()
         self.roots: set[str] = set()
         self.notices: list[str] = []
-        self.added = [self._add(path) for path in _listed(option)]
+        self.added = [one for path in _listed(option) for one in self._add(path)]
 
-    def _add(self, path: str) -> dict[str, str]:
+    def _add(self, path: str) -> Iterator[dict[str, str]]:
         place = os.path.abspath(path)
         if not os.path.exists(place):
             raise GraphError("bundle-file", f"assets= names {path}, which is not there.", "Name files that exist.")
-        return self._noted(path, place, self._take(place, "assets=", named=True))
+        yield from self._noted(path, place, self._take(place, "assets=", named=True), os.getcwd())
 
     # ---- constructors
 
@@ -83,8 +83,8 @@ class Assets:
             if self._known(place) is None and self._is_wanted(place):
                 what = f"{who} opens {given} in a way that clew cannot lead into the bundle."
                 raise GraphError("bundle-file", what, "Give the path to the constructor as an argument.")
-        opened = [self._noted(given, place, self._take(place, who)) for given, place in self._noticed(notes)]
-        return Taken(args, kwargs, opened)
+        opened = [(given, place, self._take(place, who)) for given, place in self._noticed(notes)]
+        return Taken(args, kwargs, [said for one in opened for said in self._noted(*one, notes.folder)])
 
     def _noticed(self, notes: Any) -> Iterator[tuple[str, str]]:
         """What a constructor has opened that is data of the user's."""
@@ -96,16 +96,28 @@ class Assets:
             if (_holds_files(place) or os.path.isfile(place)) and self._is_wanted(place):
                 yield given, place
 
-    def _noted(self, given: str, place: str, file: str) -> dict[str, str]:
-        return {"given": given, "place": place, "file": file}
+    def _noted(self, given: str, place: str, file: str, folder: str) -> Iterator[dict[str, str]]:
+        """A file under the name it was asked for; one that was asked for by its whole path, also as seen from where
+        the constructor ran and from the home folder: `os.path.abspath("words.txt")` is another path elsewhere."""
+        yield {"given": given, "place": place, "file": file}
+        if not os.path.isabs(given):
+            return
+        home = os.path.expanduser("~")
+        if folder and _is_in(place, self._project):
+            yield {"given": os.path.relpath(place, folder), "place": place, "file": file}
+        elif _is_in(place, home):
+            yield {"given": os.path.join("~", os.path.relpath(place, home)), "place": place, "file": file}
 
-    def beside_code(self, said: list[dict[str, str]], roots: set[str]) -> None:
-        """Files that a module may find by its own `__file__` are found beside it in the bundle too."""
+    def beside_code(self, said: list[dict[str, str]], roots: set[str]) -> list[dict[str, str]]:
+        """The same files as modules find them by their own `__file__`, beside the code or above it."""
+        found = []
         for one in said:
-            for root in roots:
-                for path in (one["given"], one["place"]):
-                    if path.startswith(root + os.sep):
-                        one["code"] = os.path.relpath(path, root).replace(os.sep, "/")
+            for root in sorted(roots):
+                paths = [path for path in (one["given"], one["place"]) if os.path.isabs(path)]
+                if _is_in(one["place"], self._project) or any(_is_in(path, root) for path in paths):
+                    ways = dict.fromkeys(os.path.relpath(path, root).replace(os.sep, "/") for path in paths)
+                    found += [{**one, "code": way} for way in ways]
+        return found
 
     # ---- taking
 
@@ -174,7 +186,7 @@ class Assets:
     def _allow(self, real: str, who: str, named: bool) -> None:
         _refuse_secrets(real, who)
         allowed = (self._project, *opened_bundles)
-        if self._anywhere or named or any(real == folder or real.startswith(folder + os.sep) for folder in allowed):
+        if self._anywhere or named or any(_is_in(real, folder) for folder in allowed):
             return
         what = f"{who} uses {real}, which is outside the project folder ({self._project})."
         ways = 'Take it along with assets="anywhere", or leave it out with assets=function.'
@@ -245,6 +257,11 @@ def _listed(option: Option) -> list[str]:
         what = f"assets={option!r} is not known."
         raise GraphError("bad-option", what, 'It is "anywhere", a list of paths, or a function of a path.')
     return [os.fspath(path) for path in option]
+
+
+def _is_in(path: str, folder: str) -> bool:
+    """Whether a path is a folder, or something in it."""
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def _holds_files(folder: str) -> bool:

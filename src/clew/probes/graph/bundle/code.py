@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import importlib.machinery
+import importlib.util
 import linecache
 import os
 import sys
@@ -156,37 +157,30 @@ class Code:
 
     def imports(self, text: str, package: str, prefix: str) -> None:
         """Follow what a text imports: modules of the user's come along, libraries are noted."""
-        for name in _imports_in(ast.parse(text), package):
-            module = _imported(prefix + name.removeprefix(prefix)) or _imported(name)
-            if module is None:
-                self._find(name)
-            elif is_user_module(module):
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError):  # of another Python: whoever imports it will be told
+            return
+        for name in _imports_in(tree, package):
+            own = prefix + name.removeprefix(prefix)
+            module = _imported(own) or _imported(name) or self._later(own) or self._later(name)
+            if module is not None and is_user_module(module):
                 self.add(module)
-            else:
+            elif module is not None:
                 self.packages.add(name.partition(".")[0])
 
-    def _find(self, name: str) -> None:
-        """A module that the program itself has not imported yet: a function will."""
-        root, _, rest = name.partition(".")
-        try:
-            spec = importlib.machinery.PathFinder.find_spec(root)
-        except (ImportError, ValueError):
-            return
-        file = getattr(spec, "origin", None)
-        if not file or not file.endswith(".py"):
-            return
-        if is_library(file):
-            self.packages.add(root)
-        elif not rest:
-            try:
-                module = ModuleType(root)
-                module.__file__ = file
-                if spec is not None and spec.submodule_search_locations is not None:
-                    module.__path__ = list(spec.submodule_search_locations)
-                module.__package__ = root if hasattr(module, "__path__") else ""
-                self.add(module)
-            except OSError:
-                return
+    def _later(self, name: str) -> ModuleType | None:
+        """A module that the program itself has not imported yet: a function will. It is not run for this."""
+        taken = self._taken.get(public_name(name))
+        package, _, _ = name.rpartition(".")
+        above = _imported(package) or self._taken.get(public_name(package))
+        if taken is not None or (package and (above is None or not is_user_module(above))):
+            return taken
+        path = getattr(above, "__path__", None)
+        if package and path is None:
+            return None
+        spec = _spec(name, path)
+        return None if spec is None else importlib.util.module_from_spec(spec)
 
     def finish(self) -> None:
         """Write the excerpts, when everything that is needed of them is known."""
@@ -378,6 +372,18 @@ def _imported(name: str) -> ModuleType | None:
     return sys.modules.get(name)
 
 
+def _spec(name: str, path: Any) -> importlib.machinery.ModuleSpec | None:
+    """What Python would import under a name, if it is written in Python."""
+    for finder in sys.meta_path:
+        try:
+            spec = finder.find_spec(name, path)
+        except Exception:  # whoever has put it there: then it is not found
+            continue
+        if spec is not None:
+            return spec if (spec.origin or "").endswith(".py") else None
+    return None
+
+
 def _imports_in(tree: ast.AST, package: str) -> Iterator[str]:
     """Every module that is imported anywhere in a text, by its full name; what may be a module is named too."""
     for node in ast.walk(tree):
@@ -392,6 +398,4 @@ def _imports_in(tree: ast.AST, package: str) -> Iterator[str]:
                 base = ".".join([*above, *([base] if base else [])])
             parts = base.split(".")
             yield from (".".join(parts[: n + 1]) for n in range(len(parts)))
-            for alias in node.names:
-                if sys.modules.get(f"{base}.{alias.name}") is not None:
-                    yield f"{base}.{alias.name}"
+            yield from (f"{base}.{alias.name}" for alias in node.names if alias.name != "*")

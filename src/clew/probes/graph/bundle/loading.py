@@ -85,13 +85,14 @@ class World:
             warnings.warn(f"{said} Its results may differ.", BundleWarning, stacklevel=6)
 
     def _table(self) -> dict[str, str]:
-        """Old paths → paths in the bundle."""
+        """Old paths → paths in the bundle; those that were relative, also as they are here when they are made whole."""
         table: dict[str, str] = {}
         for one in self.bundle.page["assets"]:
             place = str(self.bundle.unpack(one["file"]))
             if "code" in one:
-                table[str(self.bundle.folder / CODE / one["code"])] = place
-            table[one["given"]] = table[one["place"]] = place
+                table[os.path.normpath(self.bundle.folder / CODE / one["code"])] = place
+            for given in (one["given"], one["place"]):
+                table[given] = table[os.path.abspath(os.path.expanduser(given))] = place
         return table
 
     def _give_names(self) -> None:

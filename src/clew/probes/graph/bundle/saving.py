@@ -78,8 +78,7 @@ class _Writer:
         taken, added = self.encoder.assets, self.encoder.assets.added
         opened = [one for each in self.encoder.objects if each and each["$"] == "made" for one in each.pop("opened")]
         found = list({one["given"]: one for one in (*added, *opened)}.values())
-        taken.beside_code(found, self.encoder.code.roots)
-        return found
+        return [*found, *taken.beside_code(found, self.encoder.code.roots)]
 
     def _packages(self, said: dict[str, Any]) -> set[str]:
         named = {step.target for step in self._steps if step.kind == "function" and isinstance(step.target, str)}
