@@ -211,6 +211,22 @@ def test_of_a_script_only_what_is_used_comes_along(tmp_path: Path) -> None:
     assert "the script runs" not in text and "pipeline" not in text and "record" not in text
 
 
+def test_a_global_that_is_made_anew_leaves_no_hole_in_the_page(tmp_path: Path) -> None:
+    program = """
+        import sys, threading, clew
+        lock = threading.Lock()
+        @clew.op
+        def run(x):
+            with lock:
+                return x
+        clew.record(lambda x: run(x), 2).save(sys.argv[1])
+        """
+    python(program, tmp_path / "project", str(tmp_path / "bundle"))
+    with pytest.raises(clew.ClewError, match="It would run: the code of __main__"):
+        clew.load(tmp_path / "bundle")
+    assert clew.load(tmp_path / "bundle", trusted=True)(x=1) == 1
+
+
 def test_cells_of_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A notebook's cells are compiled one by one, and its module has no file."""
     main = ModuleType("__main__")

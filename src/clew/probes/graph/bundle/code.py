@@ -46,15 +46,18 @@ class Code:
         module = sys.modules.get(str(getattr(thing, "__module__", None)))
         if module is None or not is_user_module(module):
             return self.library(thing)
+        return self.by_name(thing, module) or self._part(thing, module)
+
+    def by_name(self, thing: Any, module: ModuleType) -> dict[str, Any] | None:
+        """Something that a module of the user's has under a name; None if its text does not say what the name is."""
         path = _path_in(module, thing)
         root = path.partition(".")[0] if path is not None else ""
         if path is None or not (_is_whole(module) or self._excerpt(module).defines(root)):
-            return self._part(thing, module)
+            return None
         if _is_whole(module) and texts.is_stale(thing):
             said = f"{module.__file__} has changed since it was imported ({thing.__qualname__} is not what is running)"
             self.notices.append(f"{said}: the bundle has it as it is now.")
-        name = self._take(module, root)
-        return {"$": "code", "module": name, "name": path}
+        return {"$": "code", "module": self._take(module, root), "name": path}
 
     def library(self, thing: Any) -> dict[str, Any]:
         owner: Any = getattr(thing, "__objclass__", None)  # of a method of C that belongs to a class: `str.upper`

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clew.errors import GraphError
+from clew.errors import ClewError, GraphError
 from clew.probes.graph import operations
 from clew.probes.graph.nodes import Block, Build, Const, Guard, Input, Ref, Step, Template, Where
 from clew.probes.graph.operators import Operator
@@ -172,6 +172,11 @@ def _about(what: str) -> Iterator[None]:
         yield
     except CannotSaveError as reason:
         raise GraphError("bundle-cannot-save", f"{what} cannot be saved: {reason}.", _WAYS) from None
+    except (ClewError, OSError):
+        raise
+    except Exception as error:  # of what is saved, or of clew's own: it is told with the place, and with its traceback
+        said = f"{what} cannot be saved: {type(error).__name__}: {error}."
+        raise GraphError("bundle-cannot-save", said, _WAYS) from error
 
 
 def _title(step: Step) -> str:
