@@ -27,13 +27,19 @@ def main(args: argparse.Namespace) -> int:
     if args.json:
         print_json(found)
         return 0
-    for line in lines(found):
-        console().print(line, markup=False, highlight=False, soft_wrap=True)
-    if args.code:
-        for one in found["code"]:
-            console().print(f"\n# {one['name']}", markup=False, highlight=False)
-            console().print(bundle.text(one["name"]), markup=False, highlight=False, soft_wrap=True)
+    _say(lines(found))
+    for one in found["code"] if args.code else ():
+        _say(["", f"# {one['name']}", *bundle.text(one["name"]).split("\n")])
     return 0
+
+
+def _say(lines: list[str]) -> None:
+    """Line by line. What a bundle says of itself cannot pretend to be a line of ours, or act on the terminal."""
+    from clew.show.text import printable
+
+    for line in lines:
+        shown = "\t".join(map(printable, line.removesuffix("\r").split("\t")))
+        console().print(shown, markup=False, highlight=False, soft_wrap=True)
 
 
 def lines(found: dict[str, Any]) -> list[str]:
