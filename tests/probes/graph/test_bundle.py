@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
 import time
 import warnings
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +181,57 @@ def test_loads_have_objects_of_their_own_unless_they_share(project: Path) -> Non
     assert (one(x=0), two(x=0)) == ((5, -5), (5, -5))
     one, two = clew.load("bundle", trusted=True, share=True), clew.load("bundle", trusted=True, share=True)
     assert (one(x=0), two(x=0)) == ((5, -5), (6, -6))
+
+
+def test_a_load_that_is_gone_leaves_nothing_in_memory(project: Path) -> None:
+    counting(project).save("bundle")
+    before = set(sys.modules)
+    graph = clew.load("bundle", trusted=True)
+    held = [weakref.ref(sys.modules[name]) for name in set(sys.modules) - before]
+    assert held
+    del graph
+    gc.collect()
+    assert set(sys.modules) <= before and not any(one() for one in held)
+
+
+def test_functions_that_outlive_their_graph_go_on(project: Path) -> None:
+    ops = """
+        import clew
+        @clew.op
+        def run(x):
+            def later():
+                from . import other
+                import late.other as same
+                return x + other.ONE + same.ONE
+            return later
+        """
+    write(project, {"late/__init__.py": "", "late/ops.py": ops, "late/other.py": "ONE = 1\n"})
+    from late.ops import run  # type: ignore[import-not-found]
+
+    clew.record(lambda x: run(x), 1).save("bundle")
+    assert clew.load("bundle", trusted=True)(x=1)() == 3
+
+
+def test_the_files_of_a_zip_are_unpacked_once_for_all_its_loads(project: Path) -> None:
+    write(project, {"words.txt": "W", "keeping.py": KEEPING})
+    from keeping import Keeping  # type: ignore[import-not-found]
+
+    keeping = Keeping("words.txt")
+    clew.record(lambda x: keeping(x), 1).save("bundle.zip")
+    paths = {clew.load("bundle.zip", trusted=True)(x=1) for _ in range(3)}
+    assert len(paths) == 1
+    assert Path(paths.pop()).read_text() == "W"
+
+
+KEEPING = """
+    import clew
+    @clew.op
+    class Keeping:
+        def __init__(self, path):
+            self.path = path
+        def __call__(self, x):
+            return self.path
+    """
 
 
 def test_its_modules_do_not_meet_those_of_the_program(project: Path) -> None:

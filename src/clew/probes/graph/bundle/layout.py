@@ -21,6 +21,7 @@ import mmap
 import os
 import stat
 import tempfile
+import threading
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -60,6 +61,10 @@ def as_it_should_be(path: Path) -> Iterator[None]:
 
 def unsafe(what: str) -> GraphError:
     return GraphError("bundle-unsafe", visible(what), "Nothing of it was used. clew writes no such bundles.")
+
+
+_unpacking = threading.RLock()
+_unpacked: dict[str, tempfile.TemporaryDirectory[str]] = {}  # the files of zips, by SHA-256
 
 
 class Source(Protocol):
@@ -140,7 +145,6 @@ class Bundle:
         self.path = Path(path)
         self.source = self._source()
         self._kept: dict[str, bytes] = {}
-        self._unpacked: tempfile.TemporaryDirectory[str] | None = None
         sizes = self.source.sizes()
         self.page = self._page(sizes)
         self.files: dict[str, dict[str, Any]] = self._listed()
@@ -263,22 +267,31 @@ class Bundle:
 
     @property
     def folder(self) -> Path:
-        """Where its files are; those of a zip are unpacked into a folder of this process."""
+        """Where its files are; those of a zip are unpacked into a folder of this process, once for all its loads."""
         if isinstance(self.source, Folder):
             return Path(os.path.abspath(self.path))
-        if self._unpacked is None:
-            self._unpacked = tempfile.TemporaryDirectory(prefix="clew_bundle_", ignore_cleanup_errors=True)
-        return Path(self._unpacked.name)
+        with _unpacking:
+            if self.digest not in _unpacked:
+                made = tempfile.TemporaryDirectory(prefix="clew_bundle_", ignore_cleanup_errors=True)
+                _unpacked[self.digest] = made
+        return Path(_unpacked[self.digest].name)
 
     def place(self, name: str) -> Path:
         """A file of it, on disk."""
         path = self.folder / name
-        if isinstance(self.source, Zip) and not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with self.source.open(name) as packed, open(path, "wb") as file:
-                while chunk := packed.read(_CHUNK):
-                    file.write(chunk)
+        if isinstance(self.source, Zip):
+            with _unpacking:  # another thread may be loading it
+                if not path.exists():
+                    self._unpack_one(name, path)
         return path
+
+    def _unpack_one(self, name: str, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        half = path.with_name(f"{path.name}.part")
+        with self.source.open(name) as packed, open(half, "wb") as file:
+            while chunk := packed.read(_CHUNK):
+                file.write(chunk)
+        os.replace(half, path)
 
     def unpack(self, under: str) -> Path:
         """A file or folder of it, on disk with everything in it."""

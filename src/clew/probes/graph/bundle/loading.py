@@ -74,6 +74,7 @@ class World:
             library_thing(name, bundle)  # what is missing is told before anything runs
         opened_bundles.add(os.path.realpath(bundle.folder))
         self.package = Package(bundle, self._table())
+        weakref.finalize(self, self.package.forget).atexit = False
         self.decoder = Decoder(bundle, self.package, device)
         self._give_names()
         self.operators = [self.decoder.decode(said) for said in bundle.page["operators"]]

@@ -32,9 +32,19 @@ class Package:
         self.table = table
         self.roots = {name.partition(".")[0] for name in self.said}
         self.builtins = {**vars(builtins), "__import__": self._import, "open": opening(table)}
+        self._make_known()
+
+    def _make_known(self) -> None:
         _packages[self.name] = self
         if _finder not in sys.meta_path:
             sys.meta_path.insert(0, _finder)
+
+    def forget(self) -> None:
+        """Nobody holds the graph any more: what its modules hold goes with it. Objects that are left stay as they are."""
+        _packages.pop(self.name, None)
+        for name in list(sys.modules):
+            if name.partition(".")[0] == self.name:
+                sys.modules.pop(name, None)
 
     def module(self, name: str) -> ModuleType:
         if name not in self.said:
@@ -51,6 +61,7 @@ class Package:
         level: int = 0,
     ) -> ModuleType:
         """`import` in the bundle's code: its own modules come first."""
+        self._make_known()  # a function may outlive its graph
         root = name.partition(".")[0]
         if level or root not in self.roots or name not in self.said:
             return builtins.__import__(name, globals, locals, fromlist or (), level)
