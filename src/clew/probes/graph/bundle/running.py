@@ -40,7 +40,7 @@ class Package:
             sys.meta_path.insert(0, _finder)
 
     def forget(self) -> None:
-        """Nobody holds the graph any more: what its modules hold goes with it. Objects that are left stay as they are."""
+        """Nobody holds the graph any more: what its modules hold goes with it. Objects that are left stay."""
         _packages.pop(self.name, None)
         for name in list(sys.modules):
             if name.partition(".")[0] == self.name:
