@@ -256,6 +256,81 @@ def test_secrets_never_come_along(ops: Any, tmp_path: Path, name: str) -> None:
         assert name in str(error)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["-----BEGIN OPENSSH PRIVATE KEY-----\n", "PuTTY-User-Key-File-3: ssh", '{"k": "-----BEGIN PRIVATE KEY-----"}'],
+)
+def test_a_private_key_is_known_by_what_is_in_it(ops: Any, tmp_path: Path, text: str) -> None:
+    write(Path.cwd(), {"data/deploy.txt": text})
+    assert refusal(ops.Holding("./data"), tmp_path).slug == "bundle-secret"
+
+
+# ---- what modules read when they are imported
+
+
+READING = """
+    import json
+    import os
+    from pathlib import Path
+    import clew
+    HERE = Path(__file__).resolve().parent
+    NAME = "b"
+    with open("data/a.txt") as file:
+        A = file.read()
+    B = (HERE / "data" / f"{NAME}.txt").read_text()
+    with open(os.path.join(os.path.dirname(__file__), "one/v.txt")) as file:
+        C = file.read()
+    class Table:
+        D = Path("two", "v.txt").read_text() if os.path.exists("two/v.txt") else json.load(open("absent"))
+    def later():
+        return open("rows/rows.jsonl").read()
+    if __name__ == "__main__":
+        print(open("rows/rows.jsonl").read())
+    @clew.op
+    def run(x):
+        return A + B + C + Table.D
+    """
+
+
+def test_a_file_that_a_module_reads_when_it_is_imported_comes_along(
+    ops: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(project, {"reading.py": READING})
+    from reading import run  # type: ignore[import-not-found]
+
+    assert elsewhere(run, tmp_path, monkeypatch) == "AB12"
+    assert len(list((tmp_path / "bundle" / "assets").rglob("*.*"))) == 4
+    clew.load(tmp_path / "bundle", trusted=True).save(tmp_path / "again.zip")
+    shutil.rmtree(tmp_path / "bundle")
+    assert clew.load(tmp_path / "again.zip", trusted=True)(x=1) == "AB12"
+
+
+def test_a_module_that_opens_nobody_knows_what_is_told(project: Path, tmp_path: Path) -> None:
+    text = "import clew\ndef name(): return 'words.txt'\nwith open(name()) as file: W = file.read()\n@clew.op\ndef run(x): return W\n"
+    write(project, {"unclear.py": text, "words.txt": "W"})
+    from unclear import run  # type: ignore[import-not-found]
+
+    graph = clew.record(lambda x: run(x), 1)
+    with pytest.warns(UserWarning, match=r"unclear.py:3 opens a file when it is imported, and clew cannot tell which"):
+        graph.save(tmp_path / "bundle")
+    with pytest.warns(UserWarning, match="cannot tell which"):
+        graph.save(tmp_path / "bundle", assets=["words.txt"])
+    (project / "words.txt").unlink()
+    assert clew.load(tmp_path / "bundle", trusted=True)(x=1) == "W"
+
+
+def test_a_secret_that_a_module_reads_is_refused(project: Path, tmp_path: Path) -> None:
+    text = "import clew\nwith open('.env') as file: S = file.read()\n@clew.op\ndef run(x): return S\n"
+    write(project, {"secretive.py": text, ".env": "S"})
+    from secretive import run  # type: ignore[import-not-found]
+
+    error = refusal(run, tmp_path)
+    assert error.slug == "bundle-secret" and "secretive.py:2 uses" in str(error)
+
+
+# ---- outside the project
+
+
 def test_files_outside_the_project_need_a_word(ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outside = tmp_path / "outside.txt"
     outside.write_text("far")

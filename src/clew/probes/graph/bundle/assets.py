@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -22,8 +23,10 @@ _SECRETS = (
     "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", ".netrc", "_netrc", ".pypirc", ".npmrc", ".htpasswd", ".pgpass",
     ".git-credentials", "credentials*", "*credentials.json", "secret", "secrets*", "*.secret", "client_secret*",
     "service[-_]account*.json", "authorized_keys", "known_hosts",
-    "shadow", "kubeconfig", "*.token", "token", ".token",
+    "shadow", "kubeconfig", "*.token", "token", ".token", "token.json", "token.txt", "*api[-_]key*", "*apikey*",
+    "*private[-_]key*", "password", "password.*", "passwords", "passwords.*", "htpasswd",
 )  # fmt: skip
+_KEY = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY|PuTTY-User-Key-File-\d:")
 _SECRET_FOLDERS = {".ssh", ".aws", ".gnupg", ".azure", ".kube", ".docker", ".gcloud"}
 _NOT_DATA = {"__pycache__", ".git", ".hg", ".svn", ".ipynb_checkpoints"}
 _OF_CODE = (".py", ".pyc", ".pyo", ".so", ".pyd", ".dll", ".dylib", ".pth", ".pyi")
@@ -85,6 +88,12 @@ class Assets:
                 raise GraphError("bundle-file", what, "Give the path to the constructor as an argument.")
         opened = [(given, place, self._take(place, who)) for given, place in self._noticed(notes)]
         return Taken(args, kwargs, [said for one in opened for said in self._noted(*one, notes.folder)])
+
+    def of_module(self, given: str, place: str, who: str) -> Iterator[dict[str, str]]:
+        """A file that a module reads when it is imported."""
+        place = os.path.abspath(place)
+        if os.path.isfile(place) and not _belongs_to_python(place) and self._is_wanted(place):
+            yield from self._noted(given, place, self._take(place, who), os.getcwd())
 
     def _noticed(self, notes: Any) -> Iterator[tuple[str, str]]:
         """What a constructor has opened that is data of the user's."""
@@ -272,9 +281,18 @@ def _holds_files(folder: str) -> bool:
 def _refuse_secrets(path: str, who: str) -> None:
     parts = path.split(os.sep)
     name = parts[-1].lower()
-    if any(fnmatch.fnmatch(name, pattern) for pattern in _SECRETS) or _SECRET_FOLDERS.intersection(parts):
+    is_named_so = any(fnmatch.fnmatch(name, pattern) for pattern in _SECRETS) or _SECRET_FOLDERS.intersection(parts)
+    if is_named_so or _holds_key(path):
         what = f"{who} uses {path}, which looks like a secret; secrets are never put into a bundle."
         raise GraphError("bundle-secret", what, "Read it where the graph runs, or leave it out with assets=function.")
+
+
+def _holds_key(path: str) -> bool:
+    """A private key says what it is, whatever its file is called."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return _KEY.search(file.read(4096)) is not None
 
 
 def _belongs_to_python(place: str) -> bool:

@@ -18,7 +18,7 @@ from clew.probes.graph.operators import Operator
 from clew.probes.libraries import is_library
 from clew.probes.lines.engine import original_code
 
-from . import texts
+from . import atimport, running, texts
 from .layout import CODE, PARTS
 from .names import CannotSaveError, private_prefix, public_name
 
@@ -35,6 +35,9 @@ class Code:
         self.texts: dict[str, str] = {}  # file in the bundle → text
         self.roots: set[str] = set()  # folders that modules are found in
         self.packages: set[str] = set()  # libraries that are used
+        self.read: list[
+            tuple[str, str, str]
+        ] = []  # files that modules read: under which name, where it is, in which line
         self.notices: list[str] = []
         self._taken: dict[str, ModuleType] = {}
         self._excerpts: dict[str, Excerpt] = {}
@@ -146,8 +149,24 @@ class Code:
         self.modules[name] = {"file": file, "package": is_package, "names": {}}
         self.texts[file] = text
         self._root(module, name)
+        self._reads(text, module)
         self.imports(text, module.__name__ if is_package else module.__name__.rpartition(".")[0], prefix)
         return name
+
+    def _reads(self, text: str, module: ModuleType) -> None:
+        """The files that a module reads when it is run."""
+        try:
+            found = list(atimport.read(ast.parse(text), vars(module)))
+        except (SyntaxError, ValueError):
+            return
+        for line, path in found:
+            if path is not None:
+                self.read.append(
+                    (os.fspath(path), os.fspath(running.led(module.__name__, path)), f"{module.__file__}:{line}")
+                )
+            else:
+                said = f"{module.__file__}:{line} opens a file when it is imported, and clew cannot tell which"
+                self.notices.append(f"{said}: give save() assets=[...] with its path if it is yours.")
 
     def _root(self, module: ModuleType, name: str) -> None:
         file = getattr(module, "__file__", None)

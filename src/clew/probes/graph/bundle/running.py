@@ -15,7 +15,7 @@ from typing import Any
 
 from .layout import CODE, Bundle, damaged
 from .names import PREFIX
-from .redirect import opening, redirected
+from .redirect import found, opening, redirected
 
 _count = itertools.count(1)
 _packages: dict[str, Package] = {}
@@ -69,6 +69,12 @@ class Package:
             return builtins.__import__(f"{self.name}.{name}", globals, locals, fromlist, 0)
         importlib.import_module(f"{self.name}.{name}")
         return sys.modules[f"{self.name}.{root}"]
+
+
+def led(module: str, path: Any) -> Any:
+    """Where a path leads for a module; elsewhere only if the module came out of a bundle."""
+    package = _packages.get(module.partition(".")[0])
+    return path if package is None else found(package.table, path)
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):

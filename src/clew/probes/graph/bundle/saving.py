@@ -77,7 +77,8 @@ class _Writer:
         """Everything that was opened or added, under the names it had."""
         taken, added = self.encoder.assets, self.encoder.assets.added
         opened = [one for each in self.encoder.objects if each and each["$"] == "made" for one in each.pop("opened")]
-        found = list({one["given"]: one for one in (*added, *opened)}.values())
+        read = [one for file in self.encoder.code.read for one in taken.of_module(*file)]
+        found = list({one["given"]: one for one in (*added, *read, *opened)}.values())
         return [*found, *taken.beside_code(found, self.encoder.code.roots)]
 
     def _packages(self, said: dict[str, Any]) -> set[str]:
