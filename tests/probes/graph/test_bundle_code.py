@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -101,6 +102,46 @@ def test_modules_that_are_imported_only_later_come_along_too(project: Path, tmp_
         path.unlink()
     for again in (graph, clew.load(tmp_path / "bundle", trusted=True)):
         assert again(x=2) == ("deep", "other", "third")
+
+
+NAMING = """
+    import importlib
+    import importlib.resources as resources
+    import pkgutil
+    from importlib import import_module
+    import clew
+    @clew.op
+    class Plugins:
+        def __init__(self, *names):
+            self.found = [importlib.import_module("naming.plugins." + name).NAME for name in names]
+            self.found.append(import_module(".plugins.two", __package__).NAME)
+            self.found.append(__import__("naming.plugins.one", fromlist=["NAME"]).NAME)
+            self.data = pkgutil.get_data("naming", "data/words.txt")
+            self.text = resources.files("naming").joinpath("data/words.txt").read_text()
+            self.near = resources.files(__package__).joinpath("data/words.txt").read_text()
+            self.known = importlib.import_module("json").__name__, bool(importlib.util.find_spec("naming.plugins"))
+        def __call__(self, x):
+            return self.found, self.data, self.text, self.near, self.known
+    """
+
+
+def test_modules_and_files_that_are_found_by_a_text(project: Path, tmp_path: Path) -> None:
+    write(project, {"naming/__init__.py": "", "naming/ops.py": NAMING, "naming/data/words.txt": "W"})
+    write(project, {"naming/plugins/__init__.py": "", "naming/plugins/one.py": "NAME = 1\n"})
+    write(project, {"naming/plugins/two.py": "NAME = 2\n", "naming/plugins/unused.py": ""})
+    from naming.ops import Plugins  # type: ignore[import-not-found]
+
+    plugins = Plugins("one")
+    clew.record(lambda x: plugins(x), 1).save(tmp_path / "bundle")
+    assert "naming/plugins/unused.py" not in code_of(tmp_path)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "naming"]:
+        del sys.modules[name]
+    shutil.rmtree(project / "naming")
+    loaded = clew.load(tmp_path / "bundle", trusted=True)
+    assert loaded(x=1) == ([1, 2, 1], b"W", "W", "W", ("json", True))
+    loaded.save(tmp_path / "again.zip")
+    shutil.rmtree(tmp_path / "bundle")
+    assert clew.load(tmp_path / "again.zip", trusted=True)(x=1) == ([1, 2, 1], b"W", "W", "W", ("json", True))
 
 
 def test_a_later_import_of_what_is_no_python_any_more_is_no_hindrance(project: Path, tmp_path: Path) -> None:

@@ -306,7 +306,8 @@ def test_a_file_that_a_module_reads_when_it_is_imported_comes_along(
 
 
 def test_a_module_that_opens_nobody_knows_what_is_told(project: Path, tmp_path: Path) -> None:
-    text = "import clew\ndef name(): return 'words.txt'\nwith open(name()) as file: W = file.read()\n@clew.op\ndef run(x): return W\n"
+    text = "import clew\nname = 'words.txt'.lower\nwith open(name()) as file: W = file.read()\n"
+    text += "@clew.op\ndef run(x): return W\n"
     write(project, {"unclear.py": text, "words.txt": "W"})
     from unclear import run  # type: ignore[import-not-found]
 

@@ -421,3 +421,23 @@ def _imports_in(tree: ast.AST, package: str) -> Iterator[str]:
             parts = base.split(".")
             yield from (".".join(parts[: n + 1]) for n in range(len(parts)))
             yield from (f"{base}.{alias.name}" for alias in node.names if alias.name != "*")
+        elif isinstance(node, ast.Call) and _callee(node) in ("import_module", "__import__"):
+            yield from _by_text(node, package)
+
+
+def _callee(call: ast.Call) -> str:
+    return call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+
+
+def _by_text(call: ast.Call, package: str) -> Iterator[str]:
+    """What is imported by a text; by one that is only known when it is run, what is imported of the same package."""
+    given = call.args[0] if call.args else None
+    if isinstance(given, ast.Constant) and isinstance(given.value, str):
+        name = given.value.lstrip(".")
+        level = len(given.value) - len(name)
+        above = package.split(".")[: len(package.split(".")) - level + 1] if level else []
+        parts = [*above, *name.split(".")]
+        yield from (".".join(parts[: n + 1]) for n in range(len(parts)))
+    elif package:
+        root = package.partition(".")[0] if not private_prefix(package) else ".".join(package.split(".")[:2])
+        yield from sorted(name for name in list(sys.modules) if name.startswith(f"{root}."))

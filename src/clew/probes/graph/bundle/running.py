@@ -10,9 +10,11 @@ import importlib.machinery
 import itertools
 import sys
 from collections.abc import Mapping, Sequence
-from types import ModuleType
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from . import facades
 from .layout import CODE, Bundle, damaged
 from .names import PREFIX
 from .redirect import found, opening, redirected
@@ -64,11 +66,16 @@ class Package:
         self._make_known()  # a function may outlive its graph
         root = name.partition(".")[0]
         if level or root not in self.roots or name not in self.said:
-            return builtins.__import__(name, globals, locals, fromlist or (), level)
+            found = builtins.__import__(name, globals, locals, fromlist or (), level)
+            return facades.seen(found, self._renamed)  # type: ignore[no-any-return]
         if fromlist:
             return builtins.__import__(f"{self.name}.{name}", globals, locals, fromlist, 0)
         importlib.import_module(f"{self.name}.{name}")
         return sys.modules[f"{self.name}.{root}"]
+
+    def _renamed(self, name: Any) -> Any:
+        """A module of the bundle by the name it has here."""
+        return f"{self.name}.{name}" if isinstance(name, str) and name in self.said else name
 
 
 def led(module: str, path: Any) -> Any:
@@ -101,6 +108,18 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def is_package(self, fullname: str) -> bool:
         root, _, name = fullname.partition(".")
         return not name or bool(_packages[root].said[name]["package"])
+
+    def get_data(self, path: str) -> bytes:
+        """For `pkgutil.get_data`: a file beside a module."""
+        places = (found(package.table, path) for package in list(_packages.values()))
+        with open(next((place for place in places if place != path), path), "rb") as file:
+            return file.read()
+
+    def get_resource_reader(self, fullname: str) -> Any:
+        """For `importlib.resources`: the files beside a module."""
+        root, _, name = fullname.partition(".")
+        folder = Path(_file(_packages[root], name)).parent
+        return SimpleNamespace(files=lambda: folder)
 
     def exec_module(self, module: ModuleType) -> None:
         root, _, name = module.__name__.partition(".")
