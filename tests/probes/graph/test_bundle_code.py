@@ -343,7 +343,8 @@ def test_a_function_without_source_is_an_error_that_says_where(tmp_path: Path) -
     scope: dict[str, Any] = {"__name__": __name__}
     exec("def made(x): return x + 1", scope)
     made = clew.op(scope["made"])
-    with pytest.raises(clew.ClewError, match=r"step 1 \(made\), .*test_bundle_code.py:\d+, cannot be saved: no (source|function)"):
+    why = r"step 1 \(made\), .*test_bundle_code.py:\d+, cannot be saved: no (source|function)"
+    with pytest.raises(clew.ClewError, match=why):
         clew.record(lambda x: made(x), 1).save(tmp_path / "bundle")
 
 
