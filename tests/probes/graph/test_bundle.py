@@ -9,6 +9,7 @@ import sys
 import time
 import warnings
 import weakref
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -334,6 +335,31 @@ def test_what_differs_is_said_with_what_matters_first(project: Path, monkeypatch
     said = versions.differences({**now, "rich": "0.0.1", "numpy": major, "lost-package": "1.0", "python": "3.2.0"})
     assert [text.split()[0] for text in said] == ["lost-package", "python", "numpy", "rich"]
     assert versions.differences(now) == []
+
+
+def test_a_package_is_known_by_the_modules_that_are_in_it(project: Path) -> None:
+    import dateutil
+
+    from clew.probes.graph.bundle import versions
+
+    found = versions.here(["dateutil"])
+    assert found["dateutil"] == metadata.version("python-dateutil")
+    elsewhere = f"from clew.probes.graph.bundle import versions\nprint(versions.differences({found!r}))\n"
+    assert python(elsewhere, project) == "[]\n"  # where it was not imported
+    assert dateutil
+
+
+def test_a_bundle_that_other_versions_cannot_read_says_so(project: Path) -> None:
+    counting(project).save("bundle")
+
+    def changed(page: Any) -> None:
+        page["versions"].update(python="2.7.0")
+        page["inputs"][0]["default"] = {"$": "set", "items": [[]]}
+
+    reseal(project / "bundle", changed)
+    why = r"unhashable.* made with other versions \(python 2.7.0 →.*\): install those"
+    with pytest.warns(UserWarning, match="other versions"), pytest.raises(clew.ClewError, match=why):
+        clew.load("bundle", trusted=True)
 
 
 def test_other_versions_are_one_warning(project: Path) -> None:

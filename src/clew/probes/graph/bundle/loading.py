@@ -61,7 +61,11 @@ def _readable(bundle: Bundle) -> Iterator[None]:
         what = f"{bundle.path} needs {error.name or 'a library'}, which cannot be imported: {error}."
         raise GraphError("bundle-unknown", what, "Install what is missing.") from error
     except Exception as error:
-        raise damaged(f"{bundle.path}: something in it is not as it should be: {error!r}.") from error
+        what = f"{bundle.path}: something in it is not as it should be: {error!r}."
+        found = versions.differences(bundle.page["versions"])
+        if not found:
+            raise damaged(what) from error
+        raise damaged(what, f"It was made with other versions ({', '.join(found)}): install those.") from error
 
 
 class World:
