@@ -48,6 +48,15 @@ OPS = """
         def __call__(self, x):
             return Path(self.path).read_text()
 
+    @clew.op
+    class Default:
+        def __init__(self, name, path="data/a.txt", *, deep=2, split="two", more=("data/b.txt",), words=("x", 1.5, None)):
+            self.kept = name, deep, path, more
+            assert split == "two"  # a word, though there is a folder of that name
+        def __call__(self, x):
+            name, deep, path, more = self.kept
+            return name, deep, Path(path).read_text(), [Path(one).read_text() for one in more]
+
     def plain(name):
         with open(name) as file:
             return file.read()
@@ -203,6 +212,12 @@ def test_the_bundles_file_is_taken_though_one_of_its_name_is_there(
 
 def test_a_path_that_is_read_later_is_rewritten(ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert elsewhere(ops.Lazy("data/a.txt"), tmp_path, monkeypatch) == "A"
+
+
+def test_a_path_that_is_the_default_of_an_argument_is_rewritten_too(
+    ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert elsewhere(ops.Default("first", deep=5), tmp_path, monkeypatch) == ("first", 5, "A", ["B"])
 
 
 def test_relative_paths_are_those_of_the_folder_the_constructor_ran_in(

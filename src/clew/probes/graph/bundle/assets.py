@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import inspect
 import os
 import re
 import sys
@@ -80,6 +81,10 @@ class Assets:
         search = _Search(self, notes.folder, touched, who)
         args = [search.rewritten(arg, top=True) for arg in how.args]
         kwargs = {name: search.rewritten(value, top=True) for name, value in how.kwargs.items()}
+        for name, value in _left_to_default(how):
+            rewritten = search.rewritten(value)
+            if _holds_asset(rewritten):
+                kwargs[name] = rewritten
         for given, place in notes.beyond.items():
             if not os.path.exists(place) or place in notes.written or _belongs_to_python(place):
                 continue
@@ -257,6 +262,25 @@ class _Search:
             said = f"{self._who} was given {text!r}, which is also the name of {place}: it was taken for a path"
             self._assets.notices.append(f"{said}. To leave it as it is, give save() assets=function.")
         return top
+
+
+def _left_to_default(how: Made) -> Iterator[tuple[str, Any]]:
+    """The arguments that a constructor was not given, and what they are then."""
+    try:
+        signature = inspect.signature(how.cls)
+        given = signature.bind_partial(*how.args, **how.kwargs).arguments
+    except (TypeError, ValueError):
+        return
+    for name, parameter in signature.parameters.items():
+        is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        if is_named and name not in given and parameter.default is not parameter.empty:
+            yield name, parameter.default
+
+
+def _holds_asset(value: Any) -> bool:
+    if isinstance(value, list | tuple | set | frozenset | dict):
+        return any(map(_holds_asset, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, Asset)
 
 
 def _listed(option: Option) -> list[str]:
