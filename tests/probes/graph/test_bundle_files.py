@@ -50,7 +50,7 @@ OPS = """
 
     @clew.op
     class Default:
-        def __init__(self, name, path="data/a.txt", *, deep=2, split="two", more=("data/b.txt",), words=("x", 1.5, None)):
+        def __init__(self, name, path="data/a.txt", *, deep=2, split="two", more=("data/b.txt",), words=(1, None)):
             self.kept = name, deep, path, more
             assert split == "two"  # a word, though there is a folder of that name
         def __call__(self, x):
@@ -250,6 +250,52 @@ def test_what_cannot_be_led_into_the_bundle_is_an_error(ops: Any, tmp_path: Path
         clew.record(lambda x: op(x), 1).save(tmp_path / "bundle")
 
 
+# ---- what operators open when they are called
+
+
+CALLED = """
+    from pathlib import Path
+    import clew
+    @clew.op
+    def reads(x):
+        return Path("data/a.txt").read_text() + x
+    @clew.op
+    def given(path, other="data/b.txt"):
+        with open(path) as file:
+            return file.read()
+    @clew.op
+    class Later:
+        def __call__(self, x):
+            with open("data/b.txt") as file:
+                return file.read()
+    """
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "who"),
+    [
+        (lambda called, x: called.reads(x), r"reads \(.*\) opens data/a.txt"),
+        (lambda called, x: called.given("data/a.txt", x), r"given \(.*\) opens data/a.txt"),
+        (lambda called, x: called.Later()(x), r"Later.__call__ \(.*\) opens data/b.txt"),
+    ],
+)
+def test_what_an_operator_opens_when_it_is_called_is_told(
+    ops: Any, project: Path, tmp_path: Path, pipeline: Any, who: str
+) -> None:
+    write(project, {"called.py": CALLED})
+    called = __import__("called")
+    graph = clew.record(lambda x: pipeline(called, x), "x")
+    with pytest.warns(UserWarning, match=f"{who} when it is called, which is not in the bundle"):
+        graph.save(tmp_path / "bundle")
+
+
+def test_a_path_that_is_an_input_is_nobodys_asset(ops: Any, project: Path, tmp_path: Path) -> None:
+    write(project, {"called.py": CALLED})
+    called = __import__("called")
+    clew.record(lambda path: called.given(path), "data/a.txt").save(tmp_path / "bundle")
+    assert not (tmp_path / "bundle" / "assets").exists()
+
+
 # ---- what must not come along
 
 
@@ -335,13 +381,17 @@ def test_a_module_that_opens_nobody_knows_what_is_told(project: Path, tmp_path: 
     assert clew.load(tmp_path / "bundle", trusted=True)(x=1) == "W"
 
 
-def test_a_secret_that_a_module_reads_is_refused(project: Path, tmp_path: Path) -> None:
-    text = "import clew\nwith open('.env') as file: S = file.read()\n@clew.op\ndef run(x): return S\n"
-    write(project, {"secretive.py": text, ".env": "S"})
+@pytest.mark.parametrize("file", [".env", "../outside.txt"])
+def test_what_a_module_reads_and_must_not_come_along_is_told(project: Path, tmp_path: Path, file: str) -> None:
+    text = f"import clew\nwith open({file!r}) as file: S = file.read()\n@clew.op\ndef run(x): return S\n"
+    write(project, {"secretive.py": text, file: "S"})
     from secretive import run  # type: ignore[import-not-found]
 
-    error = refusal(run, tmp_path)
-    assert error.slug == "bundle-secret" and "secretive.py:2 uses" in str(error)
+    graph = clew.record(lambda x: run(x), 1)
+    with pytest.warns(UserWarning, match=r"secretive.py:2 uses .* is not in the bundle, and has to be where"):
+        graph.save(tmp_path / "bundle")
+    assert not (tmp_path / "bundle" / "assets").exists()
+    assert clew.load(tmp_path / "bundle", trusted=True)(x=1) == "S"
 
 
 # ---- outside the project

@@ -13,9 +13,11 @@ from pathlib import PurePath
 from typing import Any
 
 from clew.errors import GraphError
+from clew.probes.graph.nodes import Step
 from clew.probes.graph.operators import Made
 from clew.probes.libraries import is_library
 
+from . import atcall
 from .layout import ASSETS
 from .staging import Staging
 
@@ -95,10 +97,25 @@ class Assets:
         return Taken(args, kwargs, [said for one in opened for said in self._noted(*one, notes.folder)])
 
     def of_module(self, given: str, place: str, who: str) -> Iterator[dict[str, str]]:
-        """A file that a module reads when it is imported."""
+        """A file that a module reads when it is imported; one that must not be taken has to be where the graph runs."""
         place = os.path.abspath(place)
-        if os.path.isfile(place) and not _belongs_to_python(place) and self._is_wanted(place):
-            yield from self._noted(given, place, self._take(place, who), os.getcwd())
+        if not os.path.isfile(place) or _belongs_to_python(place) or not self._is_wanted(place):
+            return
+        try:
+            file = self._take(place, who)
+        except GraphError as refusal:
+            self.notices.append(f"{refusal} It is not in the bundle, and has to be where that is loaded.")
+            return
+        yield from self._noted(given, place, file, os.getcwd())
+
+    def opened_by(self, steps: Iterable[Step]) -> None:
+        """Say which files operators open when they are called, and will not find elsewhere."""
+        for step, given, place in atcall.opened_by(steps):
+            if not os.path.isfile(place) or _belongs_to_python(place) or not self._is_wanted(place):
+                continue
+            if self._known(place) is None:
+                said = f"{step.target.name} ({step.where}) opens {given} when it is called, which is not in the bundle"
+                self.notices.append(f"{said}: read it in the constructor of a clew.op class, or give that its path.")
 
     def _noticed(self, notes: Any) -> Iterator[tuple[str, str]]:
         """What a constructor has opened that is data of the user's."""

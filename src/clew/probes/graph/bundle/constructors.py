@@ -15,6 +15,8 @@ from typing import Any
 
 from clew.probes.graph import tensorflow
 
+from . import atcall
+
 _LARGEST = 100_000  # items of a container that are looked at one by one
 _listening = threading.local()
 _installed = False
@@ -37,7 +39,7 @@ def constructing(notes: Notes, obj: Any) -> Iterator[None]:
     """Listen while a constructor runs in here."""
     from . import natives
 
-    _install()
+    listen()
     stack: list[Notes] = _listening.__dict__.setdefault("stack", [])
     notes.folder = _here()
     before = _states()
@@ -64,7 +66,8 @@ def _here() -> str:
 # ---- files
 
 
-def _install() -> None:
+def listen() -> None:
+    """Hear which files are opened from now on."""
     global _installed
     if not _installed:
         _installed = True
@@ -75,10 +78,11 @@ def _heard(event: str, args: tuple[Any, ...]) -> None:
     if event not in ("open", "os.listdir", "os.scandir", "sqlite3.connect", "subprocess.Popen"):
         return
     stack = getattr(_listening, "stack", None)
-    if not stack or not args:
-        return
     try:
-        if event == "subprocess.Popen":
+        if not stack:
+            if event == "open" and isinstance(args[0], str) and not _writes(*args[1:3]):
+                atcall.heard(args[0])
+        elif event == "subprocess.Popen":
             _note_words(stack, args[1])
         else:
             _note(stack, event, args)

@@ -41,6 +41,7 @@ def save(graph: Graph, target: str | os.PathLike[str], assets: Option = None) ->
         taken = Assets(assets, staging)
         writer = _Writer(Encoder(taken, staging))
         page = writer.page(graph)
+        taken.opened_by(graph.steps)
         path = staging.finish(page)
     for said in (*taken.notices, *writer.encoder.warnings, *writer.encoder.code.notices):
         warnings.warn(said, BundleWarning, stacklevel=3)
