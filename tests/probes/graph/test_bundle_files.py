@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import clew
+from clew.probes.graph.bundle import assets
 from probes.graph.bundling import project, write
 
 __all__ = ["project"]  # the fixture
@@ -407,6 +408,20 @@ def test_files_outside_the_project_need_a_word(ops: Any, tmp_path: Path, monkeyp
         assert "outside the project folder" in str(error) and 'assets="anywhere"' in str(error)
     (path,), _ = elsewhere(ops.Holding(outside), tmp_path, monkeypatch, assets="anywhere")
     assert path.read_text() == "far" and path != outside
+
+
+def test_the_root_of_the_machine_is_no_project(ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    op = ops.Holding(Path("data/a.txt").resolve())
+    monkeypatch.chdir("/")
+    assert "outside the project folder (/)" in str(refusal(op, tmp_path))
+
+
+def test_a_project_among_the_files_of_the_machine_has_files_of_its_own(
+    ops: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container, where it stands in /usr/src."""
+    monkeypatch.setattr(assets, "_OF_THE_MACHINE", (f"{tmp_path}/", f"{project}/one/"))
+    assert elsewhere(ops.Opening(ops.built, "a"), tmp_path, monkeypatch) == "A"
 
 
 def test_the_whole_project_is_not_swept_in(ops: Any, tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ class Assets:
             if _holds_asset(rewritten):
                 kwargs[name] = rewritten
         for given, place in notes.beyond.items():
-            if not os.path.exists(place) or place in notes.written or _belongs_to_python(place):
+            if not os.path.exists(place) or place in notes.written or _belongs_to_python(place, self._project):
                 continue
             if self._known(place) is None and self._is_wanted(place):
                 what = f"{who} opens {given} in a way that clew cannot lead into the bundle."
@@ -99,7 +99,7 @@ class Assets:
     def of_module(self, given: str, place: str, who: str) -> Iterator[dict[str, str]]:
         """A file that a module reads when it is imported; one that must not be taken has to be where the graph runs."""
         place = os.path.abspath(place)
-        if not os.path.isfile(place) or _belongs_to_python(place) or not self._is_wanted(place):
+        if not os.path.isfile(place) or _belongs_to_python(place, self._project) or not self._is_wanted(place):
             return
         try:
             file = self._take(place, who)
@@ -111,7 +111,7 @@ class Assets:
     def opened_by(self, steps: Iterable[Step]) -> None:
         """Say which files operators open when they are called, and will not find elsewhere."""
         for step, given, place in atcall.opened_by(steps):
-            if not os.path.isfile(place) or _belongs_to_python(place) or not self._is_wanted(place):
+            if not os.path.isfile(place) or _belongs_to_python(place, self._project) or not self._is_wanted(place):
                 continue
             if self._known(place) is None:
                 said = f"{step.target.name} ({step.where}) opens {given} when it is called, which is not in the bundle"
@@ -120,7 +120,7 @@ class Assets:
     def _noticed(self, notes: Any) -> Iterator[tuple[str, str]]:
         """What a constructor has opened that is data of the user's."""
         for given, place in notes.opened.items():
-            if place in notes.written or not os.path.exists(place) or _belongs_to_python(place):
+            if place in notes.written or not os.path.exists(place) or _belongs_to_python(place, self._project):
                 continue
             if os.path.isdir(place) and self._known(place) is None and _is_broad(place):
                 continue
@@ -310,8 +310,8 @@ def _listed(option: Option) -> list[str]:
 
 
 def _is_in(path: str, folder: str) -> bool:
-    """Whether a path is a folder, or something in it."""
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+    """Whether a path is a folder, or something in it. The root of all is nobody's folder."""
+    return path == folder or (folder != os.sep and path.startswith(folder + os.sep))
 
 
 def _holds_files(folder: str) -> bool:
@@ -336,13 +336,13 @@ def _holds_key(path: str) -> bool:
         return _KEY.search(file.read(4096)) is not None
 
 
-def _belongs_to_python(place: str) -> bool:
-    """Code, libraries and the machine's own files are no data of the user's."""
+def _belongs_to_python(place: str, project: str) -> bool:
+    """Code, libraries and the machine's own files are no data of the user's; a project may stand among them."""
     real = os.path.realpath(place)
     if real.endswith(_OF_CODE) or f"{os.sep}__pycache__" in real or is_library(real):
         return True
-    installed = tuple(os.path.realpath(prefix) + os.sep for prefix in {sys.prefix, sys.base_prefix})
-    return real.startswith((*_OF_THE_MACHINE, *installed))
+    installed = (os.path.realpath(prefix) + os.sep for prefix in {sys.prefix, sys.base_prefix})
+    return any(real.startswith(root) for root in (*_OF_THE_MACHINE, *installed) if not project.startswith(root))
 
 
 def _is_broad(folder: str) -> bool:
