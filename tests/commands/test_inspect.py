@@ -54,6 +54,9 @@ def test_it_tells_what_is_inside_and_runs_nothing(bundle: Path, capsys: Captured
     shown = capsys.readouterr().out
     for part in (
         "pipeline(x, top (optional)) → dict of read, top",
+        "Reader  ← 1 ",
+        "max  ← 1, 2 ",
+        "output  ← ",
         "Reader.__call__: __call__ of ops:Reader(assets/0/data.txt, scale=3.0)",
         "`if x > 0:` (truth: True)",
         "code/helping.py",

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     import argparse
 
 
+_MOST = 200  # lines of the graph
+
+
 def add(subparsers: Any) -> None:
     parser = subparsers.add_parser("inspect", help="what is inside a saved graph; nothing of it is run")
     parser.description = "Inputs, operators, code, files, versions, sizes and hashes of a bundle. Nothing of it is run."
@@ -50,6 +53,9 @@ def lines(found: dict[str, Any]) -> list[str]:
         f"made {found['created']}, {_size(found['size'])} in {len(found['files'])} files, {found['steps']} steps",
         f"sha256 {found['sha256']}",
     ]
+    hidden = len(found["graph"]) - _MOST
+    more = [f"… and {hidden} more; --json has all"] if hidden > 0 else []
+    shown += _section("graph", [*found["graph"][:_MOST], *more])
     shown += _section("operators", [f"{one['name']}: {one['what']}" for one in found["operators"]])
     shown += _section("functions of libraries", [", ".join(found["functions"])] if found["functions"] else [])
     shown += _section("guards", [_guard(one) for one in found["guards"]])

@@ -290,6 +290,19 @@ def test_what_an_operator_opens_when_it_is_called_is_told(
         graph.save(tmp_path / "bundle")
 
 
+def test_to_hear_what_is_opened_decides_nothing(ops: Any, project: Path) -> None:
+    write(project, {"called.py": CALLED})
+    called = __import__("called")
+
+    def pipeline(x: str) -> Any:
+        Path("data/a.txt").read_text()
+        return called.reads(x)
+
+    called.reads("x")
+    clew.record(pipeline, "x")
+    assert clew.record(pipeline, "x").guards == []
+
+
 def test_a_path_that_is_an_input_is_nobodys_asset(ops: Any, project: Path, tmp_path: Path) -> None:
     write(project, {"called.py": CALLED})
     called = __import__("called")

@@ -60,7 +60,8 @@ def _was_given(frame: FrameType, path: str) -> bool:
 
 
 def _is_path(value: Any, path: str) -> bool:
-    return (type(value) is str or isinstance(value, PurePath)) and str(value) == path
+    kind = type(value)  # not isinstance: to ask a value that is being recorded is a decision by it
+    return (kind is str or issubclass(kind, PurePath)) and str(value) == path
 
 
 def opened_by(steps: Iterable[Step]) -> Iterator[tuple[Step, str, str]]:
