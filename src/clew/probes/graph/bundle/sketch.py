@@ -78,9 +78,13 @@ class Sketch:
                 return str(said["name"]).partition(":")[0]
             if kind == "object":
                 said = self._page["objects"][said["number"]]
+            elif kind == "reduced":
+                said = said["args"][0] if said["args"] else said["call"]
+            elif kind in ("exported", "keras", "saved model"):
+                return "models"
             else:
                 said = next((said[part] for part in ("target", "inner", "self", "class") if part in said), None)
-        return ""
+        return "__main__"  # where nobody knows: that of its line
 
     def _value(self, said: Any) -> Any:
         if isinstance(said, list):
