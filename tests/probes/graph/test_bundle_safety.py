@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.probes.graph.bundle import layout, trust
+from clew.probes.graph.bundle import layout, sketch, summary, trust
 from probes.graph.bundling import project, reseal, write
 
 __all__ = ["project"]  # the fixture
@@ -382,6 +382,18 @@ def test_names_of_modules_do_not_cover_functions_that_do_more_than_compute(bundl
 def test_names_of_modules_do_not_cover_the_inside_of_objects(bundle: Path) -> None:
     reseal(bundle, lambda page: step(page).update(kind="attribute", target="__class__"))
     refused(bundle, "bundle-trust", "__class__", trusted=["ops"])
+
+
+def test_what_leads_to_itself_is_drawn_or_refused_and_ends(bundle: Path) -> None:
+    def turned(page: Any) -> None:
+        page["objects"] = [{"$": "object", "number": 0}]
+        page["operators"][0]["target"] = {"$": "object", "number": 0}
+
+    reseal(bundle, turned)
+    assert sketch.sketched(layout.Bundle(bundle)).drawing()["nodes"]
+    refused(bundle, "bundle-damaged", "needed to make itself")
+    with pytest.raises(clew.ClewError, match="not as it should be"):
+        summary.described(layout.Bundle(bundle))
 
 
 def test_nothing_in_a_bundle_grants_trust(bundle: Path) -> None:

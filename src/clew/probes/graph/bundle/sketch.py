@@ -18,6 +18,7 @@ from .layout import Bundle, as_it_should_be
 from .names import visible
 
 _CALLED = {"numpy": "ndarray", "numpy objects": "ndarray", "numpy scalar": "number", "tensor": "Tensor"}
+_DEEPEST = 20
 _CONTAINERS: dict[str, Any] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
 
@@ -70,8 +71,8 @@ class Sketch:
 
     def _module(self, said: Any) -> str:
         """The module that an operator is of."""
-        while isinstance(said, dict):
-            kind = said["$"]
+        for _ in range(_DEEPEST):  # somebody may have made it lead to itself
+            kind = said["$"] if isinstance(said, dict) else None
             if kind in ("code", "part"):
                 return str(said["module"])
             if kind == "named":
@@ -82,6 +83,8 @@ class Sketch:
                 said = said["args"][0] if said["args"] else said["call"]
             elif kind in ("exported", "keras", "saved model"):
                 return "models"
+            elif kind is None:
+                break
             else:
                 said = next((said[part] for part in ("target", "inner", "self", "class") if part in said), None)
         return "__main__"  # where nobody knows: that of its line
