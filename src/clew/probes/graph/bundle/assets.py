@@ -160,12 +160,13 @@ class Assets:
 
     def _known(self, place: str) -> str | None:
         """Where a file is in the bundle already, by itself or in a folder."""
-        real = os.path.realpath(place)
+        taken = real = os.path.realpath(place)
         if real in self._files:
             return self._files[real]
-        for taken, file in self._files.items():
-            if real.startswith(taken + os.sep):
-                inside = f"{file}/{os.path.relpath(real, taken)}".replace(os.sep, "/")
+        while os.path.dirname(taken) != taken:
+            taken = os.path.dirname(taken)
+            if taken in self._files:
+                inside = f"{self._files[taken]}/{os.path.relpath(real, taken)}".replace(os.sep, "/")
                 if inside in self._staging.files or os.path.isdir(real):
                     return inside
         return None

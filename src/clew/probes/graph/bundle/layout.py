@@ -26,6 +26,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -299,9 +300,22 @@ class Bundle:
             self.place(name)
         return self.folder / under
 
+    @cached_property
+    def _folders(self) -> dict[str, list[str]]:
+        """The files of each folder, also those deep in it."""
+        found: dict[str, list[str]] = {}
+        for name in self.files:
+            folder = name.rpartition("/")[0]
+            while folder:
+                found.setdefault(folder, []).append(name)
+                folder = folder.rpartition("/")[0]
+        return found
+
     def inside(self, under: str) -> list[str]:
         """The files that a file or folder of it is made of."""
-        found = [name for name in self.files if name == under or name.startswith(f"{under}/")]
+        if under in self.files:
+            return [under]
+        found = self._folders.get(under)
         if not found:
             raise unsafe(f"{self.path}: {under!r} is used and is not in it.")
         return found
