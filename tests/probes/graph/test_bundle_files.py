@@ -455,6 +455,14 @@ def test_a_list_adds(ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert names == {"v.txt", "a.txt", "b.txt"}
 
 
+def test_a_pattern_adds_what_it_stands_for(ops: Any, tmp_path: Path) -> None:
+    op = ops.Holding(1)
+    clew.record(lambda x: op(x), 1).save(tmp_path / "bundle", assets=["data/*.txt", Path("**/v.txt")])
+    names = sorted(path.name for path in (tmp_path / "bundle" / "assets").rglob("*.txt"))
+    assert names == ["a.txt", "b.txt", "v.txt", "v.txt"]
+    assert "*.none" in str(refusal(op, tmp_path / "other", assets=["*.none"]))
+
+
 @pytest.mark.parametrize("assets", ["everywhere", 5])
 def test_an_option_that_makes_no_sense_is_told(ops: Any, tmp_path: Path, assets: Any) -> None:
     with pytest.raises(clew.ClewError, match="is not known") as caught:

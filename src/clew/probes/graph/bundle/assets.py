@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import glob
 import inspect
 import os
 import re
@@ -307,7 +308,14 @@ def _listed(option: Option) -> list[str]:
     if isinstance(option, str) or not isinstance(option, Iterable):
         what = f"assets={option!r} is not known."
         raise GraphError("bad-option", what, 'It is "anywhere", a list of paths, or a function of a path.')
-    return [os.fspath(path) for path in option]
+    return [path for one in option for path in _matching(os.fspath(one))]
+
+
+def _matching(path: str) -> list[str]:
+    """A path, or those that a pattern stands for."""
+    if os.path.exists(path) or not glob.has_magic(path):
+        return [path]
+    return sorted(glob.glob(path, recursive=True)) or [path]
 
 
 def _is_in(path: str, folder: str) -> bool:
