@@ -251,6 +251,17 @@ def test_what_cannot_be_led_into_the_bundle_is_an_error(ops: Any, tmp_path: Path
         clew.record(lambda x: op(x), 1).save(tmp_path / "bundle")
 
 
+def test_what_a_constructor_only_looks_for_is_told(ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stat_of_python = os.stat
+    op = ops.Opening(lambda name: os.path.exists(name) and Path("two/v.txt").is_file(), "data/a.txt")
+    assert os.stat is stat_of_python
+    graph = clew.record(lambda x: op(x), 1)
+    with pytest.warns(UserWarning, match=r"Opening\(\) looks for two/v.txt and does not open it") as caught:
+        graph.save(tmp_path / "bundle")
+    assert len(caught) == 1  # the argument comes along by itself
+    assert elsewhere(op, tmp_path, monkeypatch, assets=["two/v.txt"]) is True
+
+
 # ---- what operators open when they are called
 
 

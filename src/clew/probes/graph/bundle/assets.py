@@ -95,7 +95,18 @@ class Assets:
                 what = f"{who} opens {given} in a way that clew cannot lead into the bundle."
                 raise GraphError("bundle-file", what, "Give the path to the constructor as an argument.")
         opened = [(given, place, self._take(place, who)) for given, place in self._noticed(notes)]
+        self._looked_for(notes, who)
         return Taken(args, kwargs, [said for one in opened for said in self._noted(*one, notes.folder)])
+
+    def _looked_for(self, notes: Any, who: str) -> None:
+        """Say which files a constructor has only looked for: it decides otherwise where they are not."""
+        for given, place in notes.looked.items():
+            is_data = _is_in(place, self._project) and not _belongs_to_python(place, self._project)
+            if not is_data or place in notes.written or not os.path.isfile(place) or not self._is_wanted(place):
+                continue
+            if self._known(place) is None:
+                said = f"{who} looks for {given} and does not open it: elsewhere it will not be there"
+                self.notices.append(f"{said}. assets=[{given!r}] takes it along.")
 
     def of_module(self, given: str, place: str, who: str) -> Iterator[dict[str, str]]:
         """A file that a module reads when it is imported; one that must not be taken has to be where the graph runs."""

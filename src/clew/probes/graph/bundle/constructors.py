@@ -28,6 +28,7 @@ class Notes:
 
     folder: str = ""  # that it ran in
     opened: dict[str, str] = field(default_factory=dict)  # a path as it was given → where that was
+    looked: dict[str, str] = field(default_factory=dict)  # files that were looked for: whether they are there
     beyond: dict[str, str] = field(default_factory=dict)  # files that were opened in ways nobody can redirect
     written: set[str] = field(default_factory=set)
     random: dict[str, Any] = field(default_factory=dict)  # the states of generators that were drawn from
@@ -120,6 +121,15 @@ def _note_words(stack: list[Notes], command: Any) -> None:
 def noticed(path: str | os.PathLike[str]) -> None:
     """A file that a library opens by means of its own."""
     _note(getattr(_listening, "stack", []), "open", (os.fspath(path),))
+
+
+def looked(path: Any) -> None:
+    """A file that is there was looked for."""
+    stack = getattr(_listening, "stack", None)
+    if stack and isinstance(path, str | os.PathLike):
+        given = os.fsdecode(path)
+        for notes in stack:
+            notes.looked.setdefault(given, os.path.normpath(os.path.join(notes.folder, given)))
 
 
 def led(given: str, place: str) -> None:
