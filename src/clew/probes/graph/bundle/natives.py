@@ -67,7 +67,7 @@ def _watch() -> None:
             _patched[_IMPORT] = (builtins, "__import__", builtins.__import__)
             builtins.__import__ = _importing(builtins.__import__)
             _patched[_STAT] = (os, "stat", os.stat)
-            os.stat = _looking(os.stat)  # type: ignore[assignment]
+            os.stat = _looking(os.stat)
         for home, names in _DOORS.items():
             module = sys.modules.get(home)
             for name in names if module is not None and _depth else ():
