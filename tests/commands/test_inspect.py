@@ -10,7 +10,7 @@ import pytest
 
 import clew
 from clew.commands.main import main
-from probes.graph.bundling import project, write
+from probes.graph.bundling import project, reseal, write
 
 __all__ = ["project"]  # the fixture
 
@@ -54,6 +54,9 @@ def test_it_tells_what_is_inside_and_runs_nothing(bundle: Path, capsys: Captured
     shown = capsys.readouterr().out
     for part in (
         "pipeline(x, top (optional)) → dict of read, top",
+        "Reader  ← 1 ",
+        "max  ← 1, 2 ",
+        "output  ← ",
         "Reader.__call__: __call__ of ops:Reader(assets/0/data.txt, scale=3.0)",
         "`if x > 0:` (truth: True)",
         "code/helping.py",
@@ -80,6 +83,19 @@ def test_for_machines_it_is_json(bundle: Path, capsys: Captured) -> None:
 def test_it_shows_the_code_when_asked(bundle: Path, capsys: Captured) -> None:
     main(["inspect", str(bundle), "--code"])
     assert "def up(x): return x + 1" in capsys.readouterr().out
+
+
+def test_what_a_bundle_says_of_itself_is_no_line_of_ours(bundle: Path, capsys: Captured) -> None:
+    forged = "f\x1b[2J\nfunctions of libraries\n  none"
+    reseal(bundle, lambda page: (page.update(name=forged), page["operators"][0].update(name=forged)))
+    text = "x = 1 # \x1b[8mhidden\n\ty = 2\n"
+    (bundle / "code" / "helping.py").write_text(text)
+    said = {"size": len(text), "sha256": hashlib.sha256(text.encode()).hexdigest()}
+    reseal(bundle, lambda page: page["files"].update({"code/helping.py": said}))
+    assert main(["inspect", str(bundle), "--code"]) == 0
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown and "\n  none" not in shown
+    assert "\nx = 1 # \\x1b[8mhidden\n" in shown and "  y = 2" in shown.expandtabs()
 
 
 def test_a_damaged_bundle_is_told_in_a_sentence(bundle: Path, capsys: Captured) -> None:

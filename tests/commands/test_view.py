@@ -16,6 +16,7 @@ import pytest
 
 from clew.commands.main import main
 from history.writing import simple_run
+from probes.graph.bundling import python, write
 
 SOURCE = str(Path(__file__).parents[2] / "src")
 
@@ -40,6 +41,33 @@ def test_it_prints_the_address_serves_and_ends_with_ctrl_c(tmp_path: Path) -> No
             assert process.wait(20) == 0
         finally:
             process.kill()
+
+
+def test_a_saved_graph_is_drawn_and_nothing_of_it_runs(tmp_path: Path) -> None:
+    write(tmp_path, {"ops.py": "import clew\nopen('ran', 'w').close()\n@clew.op\ndef double(x): return 2 * x\n"})
+    program = "import clew\nfrom ops import double\nclew.record(lambda x: double(x) + 1, 2).save('bundle.zip')\n"
+    python(program, tmp_path)
+    (tmp_path / "ran").unlink()
+    environment = {**os.environ, "CLEW_DIR": str(tmp_path / "runs"), "PYTHONPATH": SOURCE}
+    command = [sys.executable, "-m", "clew", "view", "bundle.zip", "--no-browser", "--port", "0"]
+    with subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            told = ""
+            while "Ctrl-C" not in told:
+                line = process.stdout.readline()
+                assert line, "it ended"
+                told += line
+            address = re.search(r"(http://127\.0\.0\.1:\d+)/\?(token=[\w-]+)#/run/([0-9a-f]+)/graph", told)
+            assert address is not None
+            with urllib.request.urlopen(f"{address[1]}/api/run/{address[3]}/graph?{address[2]}", timeout=20) as answer:
+                drawn = json.load(answer)
+            assert [node["label"] for node in drawn["nodes"]] == ["x", "double", "· + 1", "output"]
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_run_that_is_not_there_is_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     import argparse
 
 
+_MOST = 200  # lines of the graph
+
+
 def add(subparsers: Any) -> None:
     parser = subparsers.add_parser("inspect", help="what is inside a saved graph; nothing of it is run")
     parser.description = "Inputs, operators, code, files, versions, sizes and hashes of a bundle. Nothing of it is run."
@@ -27,13 +30,19 @@ def main(args: argparse.Namespace) -> int:
     if args.json:
         print_json(found)
         return 0
-    for line in lines(found):
-        console().print(line, markup=False, highlight=False, soft_wrap=True)
-    if args.code:
-        for one in found["code"]:
-            console().print(f"\n# {one['name']}", markup=False, highlight=False)
-            console().print(bundle.text(one["name"]), markup=False, highlight=False, soft_wrap=True)
+    _say(lines(found))
+    for one in found["code"] if args.code else ():
+        _say(["", f"# {one['name']}", *bundle.text(one["name"]).split("\n")])
     return 0
+
+
+def _say(lines: list[str]) -> None:
+    """Line by line. What a bundle says of itself cannot pretend to be a line of ours, or act on the terminal."""
+    from clew.show.text import printable
+
+    for line in lines:
+        shown = "\t".join(map(printable, line.removesuffix("\r").split("\t")))
+        console().print(shown, markup=False, highlight=False, soft_wrap=True)
 
 
 def lines(found: dict[str, Any]) -> list[str]:
@@ -44,6 +53,9 @@ def lines(found: dict[str, Any]) -> list[str]:
         f"made {found['created']}, {_size(found['size'])} in {len(found['files'])} files, {found['steps']} steps",
         f"sha256 {found['sha256']}",
     ]
+    hidden = len(found["graph"]) - _MOST
+    more = [f"… and {hidden} more; --json has all"] if hidden > 0 else []
+    shown += _section("graph", [*found["graph"][:_MOST], *more])
     shown += _section("operators", [f"{one['name']}: {one['what']}" for one in found["operators"]])
     shown += _section("functions of libraries", [", ".join(found["functions"])] if found["functions"] else [])
     shown += _section("guards", [_guard(one) for one in found["guards"]])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,9 +17,8 @@ if TYPE_CHECKING:
 def add(subparsers: Any) -> None:
     parser = subparsers.add_parser("view", help="look at runs in the browser")
     parser.description = "Opens a page with the runs, on this machine only, until Ctrl-C."
-    parser.add_argument(
-        "names", metavar="RUN", nargs="*", help="show this run first: its folder, its name, or `latest`"
-    )
+    told = "show this run first: its folder, its name, or `latest`; or a saved graph, of which nothing is run"
+    parser.add_argument("names", metavar="RUN", nargs="*", help=told)
     parser.add_argument("--port", type=int, metavar="N", help="the port to listen on (a free one)")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
 
@@ -27,9 +28,12 @@ def main(args: argparse.Namespace) -> int:
     from clew.page.serving import Served, open_browser, route_to
     from clew.page.shelf import Shelf
 
-    folders = [_folder(name) for name in args.names]
+    made = ExitStack()
+    folders = [_folder(name, made) for name in args.names]
     served = Served(Shelf(env.runs_folder(), folders), port=args.port)
     served.route = route_to(folders)
+    if len(folders) == 1 and _is_bundle(args.names[0]):
+        served.route += "/graph"
     try:
         opened = not args.no_browser and open_browser(served.address)
         _say(served, opened)
@@ -39,14 +43,51 @@ def main(args: argparse.Namespace) -> int:
         print()
     finally:
         served.close()
+        made.close()
     return 0
 
 
-def _folder(name: str) -> Path:
+def _folder(name: str, made: ExitStack) -> Path:
     """Of a run that can be opened; else an error, before anything is served."""
     from clew.history import open_run
 
-    return open_run(name).path
+    return _drawn(name, made) if _is_bundle(name) else open_run(name).path
+
+
+def _is_bundle(name: str) -> bool:
+    is_folder = os.path.isfile(os.path.join(name, "graph.json")) and os.path.isfile(os.path.join(name, "graph.sha256"))
+    return is_folder or (name.endswith(".zip") and os.path.isfile(name))
+
+
+def _drawn(name: str, made: ExitStack) -> Path:
+    """A saved graph as a run that has nothing but its drawing, in a folder that goes when the page does."""
+    from pathlib import Path
+
+    from clew.probes.graph.bundle.layout import Bundle
+    from clew.probes.graph.bundle.sketch import sketched
+    from clew.store.folder import write_meta
+    from clew.store.graphs import graph_text, write_graph
+
+    bundle = Bundle(name)
+    drawing = sketched(bundle).drawing()
+    page, folder = bundle.page, Path(made.enter_context(TemporaryDirectory(prefix="clew_view_")))
+    when = _nanoseconds(page.get("created"))
+    tags = {"bundle": os.path.abspath(name), "sha256": bundle.digest}
+    meta = {"id": bundle.digest[:32], "name": drawing["name"], "how": "finished", "tags": tags, "argv": []}
+    times = {"started_ns": when, "ended_ns": when, "started": page.get("created"), "ended": page.get("created")}
+    versions = {"packages": page["versions"], "python": page["versions"].get("python"), "clew": page.get("clew")}
+    write_meta(folder, {**meta, **times, **versions})
+    write_graph(folder, *graph_text(drawing))
+    return folder
+
+
+def _nanoseconds(created: str | None) -> int:
+    from datetime import datetime
+
+    try:
+        return int(datetime.fromisoformat(created or "").timestamp()) * 1_000_000_000
+    except (ValueError, OverflowError):
+        return 0
 
 
 def _say(served: Served, opened: bool) -> None:

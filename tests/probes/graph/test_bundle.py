@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
 import time
 import warnings
+import weakref
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +184,57 @@ def test_loads_have_objects_of_their_own_unless_they_share(project: Path) -> Non
     assert (one(x=0), two(x=0)) == ((5, -5), (6, -6))
 
 
+def test_a_load_that_is_gone_leaves_nothing_in_memory(project: Path) -> None:
+    counting(project).save("bundle")
+    before = set(sys.modules)
+    graph = clew.load("bundle", trusted=True)
+    held = [weakref.ref(sys.modules[name]) for name in set(sys.modules) - before]
+    assert held
+    del graph
+    gc.collect()
+    assert set(sys.modules) <= before and not any(one() for one in held)
+
+
+def test_functions_that_outlive_their_graph_go_on(project: Path) -> None:
+    ops = """
+        import clew
+        @clew.op
+        def run(x):
+            def later():
+                from . import other
+                import late.other as same
+                return x + other.ONE + same.ONE
+            return later
+        """
+    write(project, {"late/__init__.py": "", "late/ops.py": ops, "late/other.py": "ONE = 1\n"})
+    from late.ops import run  # type: ignore[import-not-found]
+
+    clew.record(lambda x: run(x), 1).save("bundle")
+    assert clew.load("bundle", trusted=True)(x=1)() == 3
+
+
+def test_the_files_of_a_zip_are_unpacked_once_for_all_its_loads(project: Path) -> None:
+    write(project, {"words.txt": "W", "keeping.py": KEEPING})
+    from keeping import Keeping  # type: ignore[import-not-found]
+
+    keeping = Keeping("words.txt")
+    clew.record(lambda x: keeping(x), 1).save("bundle.zip")
+    paths = {clew.load("bundle.zip", trusted=True)(x=1) for _ in range(3)}
+    assert len(paths) == 1
+    assert Path(paths.pop()).read_text() == "W"
+
+
+KEEPING = """
+    import clew
+    @clew.op
+    class Keeping:
+        def __init__(self, path):
+            self.path = path
+        def __call__(self, x):
+            return self.path
+    """
+
+
 def test_its_modules_do_not_meet_those_of_the_program(project: Path) -> None:
     counting(project).save("bundle")
     sys.modules["counting"].Counting = None  # type: ignore[attr-defined]
@@ -281,6 +335,31 @@ def test_what_differs_is_said_with_what_matters_first(project: Path, monkeypatch
     said = versions.differences({**now, "rich": "0.0.1", "numpy": major, "lost-package": "1.0", "python": "3.2.0"})
     assert [text.split()[0] for text in said] == ["lost-package", "python", "numpy", "rich"]
     assert versions.differences(now) == []
+
+
+def test_a_package_is_known_by_the_modules_that_are_in_it(project: Path) -> None:
+    dateutil = pytest.importorskip("dateutil")
+
+    from clew.probes.graph.bundle import versions
+
+    found = versions.here(["dateutil"])
+    assert found["dateutil"] == metadata.version("python-dateutil")
+    elsewhere = f"from clew.probes.graph.bundle import versions\nprint(versions.differences({found!r}))\n"
+    assert python(elsewhere, project) == "[]\n"  # where it was not imported
+    assert dateutil
+
+
+def test_a_bundle_that_other_versions_cannot_read_says_so(project: Path) -> None:
+    counting(project).save("bundle")
+
+    def changed(page: Any) -> None:
+        page["versions"].update(python="2.7.0")
+        page["inputs"][0]["default"] = {"$": "set", "items": [[]]}
+
+    reseal(project / "bundle", changed)
+    why = r"unhashable.* made with other versions \(python 2.7.0 →.*\): install those"
+    with pytest.warns(UserWarning, match="other versions"), pytest.raises(clew.ClewError, match=why):
+        clew.load("bundle", trusted=True)
 
 
 def test_other_versions_are_one_warning(project: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -64,6 +65,91 @@ def test_the_modules_that_are_imported_come_along_and_libraries_do_not(project: 
     for path in project.rglob("*.py"):
         path.unlink()
     assert graph(x=1) == (1, "beside", "near", "far", "late")
+
+
+def test_modules_that_are_imported_only_later_come_along_too(project: Path, tmp_path: Path) -> None:
+    write(
+        project,
+        {
+            "lazy/__init__.py": "",
+            "lazy/ops.py": """
+                import clew
+                @clew.op
+                def run(x):
+                    if x > 1:
+                        from .rare.deep import DEEP
+                        from . import other
+                        from lazy.rare import third as t
+                        return DEEP, other.OTHER, t.THIRD
+                    return x
+                """,
+            "lazy/rare/__init__.py": "",
+            "lazy/rare/deep.py": "from ..other import OTHER\nDEEP = 'deep'\n",
+            "lazy/rare/third.py": "THIRD = 'third'\n",
+            "lazy/other.py": "OTHER = 'other'\n",
+            "lazy/unused.py": "",
+        },
+    )
+    from lazy.ops import run  # type: ignore[import-not-found]
+
+    graph = loaded(clew.record(lambda x: run(x), 1), tmp_path)
+    assert "lazy/unused.py" not in code_of(tmp_path)
+    graph.save(tmp_path / "again.zip")
+    clew.load(tmp_path / "again.zip", trusted=True).save(tmp_path / "bundle")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "lazy"]:
+        del sys.modules[name]
+    for path in project.rglob("*.py"):
+        path.unlink()
+    for again in (graph, clew.load(tmp_path / "bundle", trusted=True)):
+        assert again(x=2) == ("deep", "other", "third")
+
+
+NAMING = """
+    import importlib
+    import importlib.resources as resources
+    import pkgutil
+    from importlib import import_module
+    import clew
+    @clew.op
+    class Plugins:
+        def __init__(self, *names):
+            self.found = [importlib.import_module("naming.plugins." + name).NAME for name in names]
+            self.found.append(import_module(".plugins.two", __package__).NAME)
+            self.found.append(__import__("naming.plugins.one", fromlist=["NAME"]).NAME)
+            self.data = pkgutil.get_data("naming", "data/words.txt")
+            self.text = resources.files("naming").joinpath("data/words.txt").read_text()
+            self.near = resources.files(__package__).joinpath("data/words.txt").read_text()
+            self.known = importlib.import_module("json").__name__, bool(importlib.util.find_spec("naming.plugins"))
+        def __call__(self, x):
+            return self.found, self.data, self.text, self.near, self.known
+    """
+
+
+def test_modules_and_files_that_are_found_by_a_text(project: Path, tmp_path: Path) -> None:
+    write(project, {"naming/__init__.py": "", "naming/ops.py": NAMING, "naming/data/words.txt": "W"})
+    write(project, {"naming/plugins/__init__.py": "", "naming/plugins/one.py": "NAME = 1\n"})
+    write(project, {"naming/plugins/two.py": "NAME = 2\n", "naming/plugins/unused.py": ""})
+    from naming.ops import Plugins  # type: ignore[import-not-found]
+
+    plugins = Plugins("one")
+    clew.record(lambda x: plugins(x), 1).save(tmp_path / "bundle")
+    assert "naming/plugins/unused.py" not in code_of(tmp_path)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "naming"]:
+        del sys.modules[name]
+    shutil.rmtree(project / "naming")
+    loaded = clew.load(tmp_path / "bundle", trusted=True)
+    assert loaded(x=1) == ([1, 2, 1], b"W", "W", "W", ("json", True))
+    loaded.save(tmp_path / "again.zip")
+    shutil.rmtree(tmp_path / "bundle")
+    assert clew.load(tmp_path / "again.zip", trusted=True)(x=1) == ([1, 2, 1], b"W", "W", "W", ("json", True))
+
+
+def test_a_later_import_of_what_is_no_python_any_more_is_no_hindrance(project: Path, tmp_path: Path) -> None:
+    ops = "import clew\n@clew.op\ndef run(x):\n    if x > 1:\n        import old\n    return x\n"
+    write(project, {"newer.py": ops, "old.py": "print 'of Python 2'\n"})
+    from newer import run  # type: ignore[import-not-found]
+
+    assert loaded(clew.record(lambda x: run(x), 1), tmp_path)(x=1) == 1
 
 
 def test_packages_without_an_init_file(project: Path, tmp_path: Path) -> None:
@@ -166,6 +252,22 @@ def test_of_a_script_only_what_is_used_comes_along(tmp_path: Path) -> None:
     assert "the script runs" not in text and "pipeline" not in text and "record" not in text
 
 
+def test_a_global_that_is_made_anew_leaves_no_hole_in_the_page(tmp_path: Path) -> None:
+    program = """
+        import sys, threading, clew
+        lock = threading.Lock()
+        @clew.op
+        def run(x):
+            with lock:
+                return x
+        clew.record(lambda x: run(x), 2).save(sys.argv[1])
+        """
+    python(program, tmp_path / "project", str(tmp_path / "bundle"))
+    with pytest.raises(clew.ClewError, match="It would run: the code of __main__"):
+        clew.load(tmp_path / "bundle")
+    assert clew.load(tmp_path / "bundle", trusted=True)(x=1) == 1
+
+
 def test_cells_of_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A notebook's cells are compiled one by one, and its module has no file."""
     main = ModuleType("__main__")
@@ -241,7 +343,8 @@ def test_a_function_without_source_is_an_error_that_says_where(tmp_path: Path) -
     scope: dict[str, Any] = {"__name__": __name__}
     exec("def made(x): return x + 1", scope)
     made = clew.op(scope["made"])
-    with pytest.raises(clew.ClewError, match=r"step 1 \(made\), .*test_bundle_code.py:\d+, cannot be saved: no source"):
+    why = r"step 1 \(made\), .*test_bundle_code.py:\d+, cannot be saved: no (source|function)"
+    with pytest.raises(clew.ClewError, match=why):
         clew.record(lambda x: made(x), 1).save(tmp_path / "bundle")
 
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import clew
+from clew.probes.graph.bundle import assets
 from probes.graph.bundling import project, write
 
 __all__ = ["project"]  # the fixture
@@ -48,6 +49,15 @@ OPS = """
         def __call__(self, x):
             return Path(self.path).read_text()
 
+    @clew.op
+    class Default:
+        def __init__(self, name, path="data/a.txt", *, deep=2, split="two", more=("data/b.txt",), words=(1, None)):
+            self.kept = name, deep, path, more
+            assert split == "two"  # a word, though there is a folder of that name
+        def __call__(self, x):
+            name, deep, path, more = self.kept
+            return name, deep, Path(path).read_text(), [Path(one).read_text() for one in more]
+
     def plain(name):
         with open(name) as file:
             return file.read()
@@ -65,6 +75,8 @@ OPS = """
         return plain("data/a.txt") if os.path.exists("data/a.txt") else "nothing"
     def beside(name):
         return (Path(__file__).parent / "data" / "a.txt").read_text()
+    def absolute(name):
+        return plain(os.path.abspath("data/a.txt")) + Path("data/b.txt").resolve().read_text()
     def temporary(name):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "x")
@@ -146,6 +158,7 @@ def test_a_bare_word_that_names_a_folder_is_taken_for_it_and_said(ops: Any, tmp_
         ("listed", "", "a.txt=A,b.txt=B"),
         ("looked", "", "A"),
         ("beside", "", "A"),
+        ("absolute", "", "AB"),
         ("temporary", "", "made here"),
         ("table", "", "[1, 2]"),
     ],
@@ -154,6 +167,39 @@ def test_what_a_constructor_opens_is_found_again(
     ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, name: str, text: str
 ) -> None:
     assert elsewhere(ops.Opening(getattr(ops, how), name), tmp_path, monkeypatch) == text
+
+
+def test_a_file_above_the_folder_of_the_code_is_found_by_the_place_of_the_code(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ops = """
+        from pathlib import Path
+        import clew
+        ROOT = Path(__file__).resolve().parents[2]
+        @clew.op
+        class Reading:
+            def __init__(self):
+                self.text = (ROOT / "data" / "a.txt").read_text()
+            def __call__(self, x):
+                return self.text
+        """
+    write(project, {"src/above/__init__.py": "", "src/above/ops.py": ops, "data/a.txt": "A"})
+    monkeypatch.syspath_prepend(str(project / "src"))
+    from above.ops import Reading  # type: ignore[import-not-found]
+
+    assert elsewhere(Reading(), tmp_path, monkeypatch) == "A"
+
+
+def test_a_file_in_the_home_folder_is_found_in_another_home(
+    ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, {"home/words.txt": "W", "other/empty": ""})
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    op = ops.Opening(lambda name: ops.plain(os.path.expanduser(name)), "~/words.txt")
+    clew.record(lambda x: op(x), 1).save(tmp_path / "bundle", assets="anywhere")
+    (tmp_path / "home/words.txt").unlink()
+    monkeypatch.setenv("HOME", str(tmp_path / "other"))
+    assert clew.load(tmp_path / "bundle", trusted=True)(x=1) == "W"
 
 
 def test_the_bundles_file_is_taken_though_one_of_its_name_is_there(
@@ -167,6 +213,12 @@ def test_the_bundles_file_is_taken_though_one_of_its_name_is_there(
 
 def test_a_path_that_is_read_later_is_rewritten(ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert elsewhere(ops.Lazy("data/a.txt"), tmp_path, monkeypatch) == "A"
+
+
+def test_a_path_that_is_the_default_of_an_argument_is_rewritten_too(
+    ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert elsewhere(ops.Default("first", deep=5), tmp_path, monkeypatch) == ("first", 5, "A", ["B"])
 
 
 def test_relative_paths_are_those_of_the_folder_the_constructor_ran_in(
@@ -199,6 +251,76 @@ def test_what_cannot_be_led_into_the_bundle_is_an_error(ops: Any, tmp_path: Path
         clew.record(lambda x: op(x), 1).save(tmp_path / "bundle")
 
 
+def test_what_a_constructor_only_looks_for_is_told(ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stat_of_python = os.stat
+    op = ops.Opening(lambda name: os.path.exists(name) and Path("two/v.txt").is_file(), "data/a.txt")
+    assert os.stat is stat_of_python
+    graph = clew.record(lambda x: op(x), 1)
+    with pytest.warns(UserWarning, match=r"Opening\(\) looks for two/v.txt and does not open it") as caught:
+        graph.save(tmp_path / "bundle")
+    assert len(caught) == 1  # the argument comes along by itself
+    assert elsewhere(op, tmp_path, monkeypatch, assets=["two/v.txt"]) is True
+
+
+# ---- what operators open when they are called
+
+
+CALLED = """
+    from pathlib import Path
+    import clew
+    @clew.op
+    def reads(x):
+        return Path("data/a.txt").read_text() + x
+    @clew.op
+    def given(path, other="data/b.txt"):
+        with open(path) as file:
+            return file.read()
+    @clew.op
+    class Later:
+        def __call__(self, x):
+            with open("data/b.txt") as file:
+                return file.read()
+    """
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "who"),
+    [
+        (lambda called, x: called.reads(x), r"reads \(.*\) opens data/a.txt"),
+        (lambda called, x: called.given("data/a.txt", x), r"given \(.*\) opens data/a.txt"),
+        (lambda called, x: called.Later()(x), r"Later.__call__ \(.*\) opens data/b.txt"),
+    ],
+)
+def test_what_an_operator_opens_when_it_is_called_is_told(
+    ops: Any, project: Path, tmp_path: Path, pipeline: Any, who: str
+) -> None:
+    write(project, {"called.py": CALLED})
+    called = __import__("called")
+    graph = clew.record(lambda x: pipeline(called, x), "x")
+    with pytest.warns(UserWarning, match=f"{who} when it is called, which is not in the bundle"):
+        graph.save(tmp_path / "bundle")
+
+
+def test_to_hear_what_is_opened_decides_nothing(ops: Any, project: Path) -> None:
+    write(project, {"called.py": CALLED})
+    called = __import__("called")
+
+    def pipeline(x: str) -> Any:
+        Path("data/a.txt").read_text()
+        return called.reads(x)
+
+    called.reads("x")
+    clew.record(pipeline, "x")
+    assert clew.record(pipeline, "x").guards == []
+
+
+def test_a_path_that_is_an_input_is_nobodys_asset(ops: Any, project: Path, tmp_path: Path) -> None:
+    write(project, {"called.py": CALLED})
+    called = __import__("called")
+    clew.record(lambda path: called.given(path), "data/a.txt").save(tmp_path / "bundle")
+    assert not (tmp_path / "bundle" / "assets").exists()
+
+
 # ---- what must not come along
 
 
@@ -220,6 +342,86 @@ def test_secrets_never_come_along(ops: Any, tmp_path: Path, name: str) -> None:
         assert name in str(error)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["-----BEGIN OPENSSH PRIVATE KEY-----\n", "PuTTY-User-Key-File-3: ssh", '{"k": "-----BEGIN PRIVATE KEY-----"}'],
+)
+def test_a_private_key_is_known_by_what_is_in_it(ops: Any, tmp_path: Path, text: str) -> None:
+    write(Path.cwd(), {"data/deploy.txt": text})
+    assert refusal(ops.Holding("./data"), tmp_path).slug == "bundle-secret"
+
+
+# ---- what modules read when they are imported
+
+
+READING = """
+    import json
+    import os
+    from pathlib import Path
+    import clew
+    HERE = Path(__file__).resolve().parent
+    NAME = "b"
+    with open("data/a.txt") as file:
+        A = file.read()
+    B = (HERE / "data" / f"{NAME}.txt").read_text()
+    with open(os.path.join(os.path.dirname(__file__), "one/v.txt")) as file:
+        C = file.read()
+    class Table:
+        D = Path("two", "v.txt").read_text() if os.path.exists("two/v.txt") else json.load(open("absent"))
+    def later():
+        return open("rows/rows.jsonl").read()
+    if __name__ == "__main__":
+        print(open("rows/rows.jsonl").read())
+    @clew.op
+    def run(x):
+        return A + B + C + Table.D
+    """
+
+
+def test_a_file_that_a_module_reads_when_it_is_imported_comes_along(
+    ops: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(project, {"reading.py": READING})
+    from reading import run  # type: ignore[import-not-found]
+
+    assert elsewhere(run, tmp_path, monkeypatch) == "AB12"
+    assert len(list((tmp_path / "bundle" / "assets").rglob("*.*"))) == 4
+    clew.load(tmp_path / "bundle", trusted=True).save(tmp_path / "again.zip")
+    shutil.rmtree(tmp_path / "bundle")
+    assert clew.load(tmp_path / "again.zip", trusted=True)(x=1) == "AB12"
+
+
+def test_a_module_that_opens_nobody_knows_what_is_told(project: Path, tmp_path: Path) -> None:
+    text = "import clew\nname = 'words.txt'.lower\nwith open(name()) as file: W = file.read()\n"
+    text += "@clew.op\ndef run(x): return W\n"
+    write(project, {"unclear.py": text, "words.txt": "W"})
+    from unclear import run  # type: ignore[import-not-found]
+
+    graph = clew.record(lambda x: run(x), 1)
+    with pytest.warns(UserWarning, match=r"unclear.py:3 opens a file when it is imported, and clew cannot tell which"):
+        graph.save(tmp_path / "bundle")
+    with pytest.warns(UserWarning, match="cannot tell which"):
+        graph.save(tmp_path / "bundle", assets=["words.txt"])
+    (project / "words.txt").unlink()
+    assert clew.load(tmp_path / "bundle", trusted=True)(x=1) == "W"
+
+
+@pytest.mark.parametrize("file", [".env", "../outside.txt"])
+def test_what_a_module_reads_and_must_not_come_along_is_told(project: Path, tmp_path: Path, file: str) -> None:
+    text = f"import clew\nwith open({file!r}) as file: S = file.read()\n@clew.op\ndef run(x): return S\n"
+    write(project, {"secretive.py": text, file: "S"})
+    from secretive import run  # type: ignore[import-not-found]
+
+    graph = clew.record(lambda x: run(x), 1)
+    with pytest.warns(UserWarning, match=r"secretive.py:2 uses .* is not in the bundle, and has to be where"):
+        graph.save(tmp_path / "bundle")
+    assert not (tmp_path / "bundle" / "assets").exists()
+    assert clew.load(tmp_path / "bundle", trusted=True)(x=1) == "S"
+
+
+# ---- outside the project
+
+
 def test_files_outside_the_project_need_a_word(ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outside = tmp_path / "outside.txt"
     outside.write_text("far")
@@ -230,6 +432,20 @@ def test_files_outside_the_project_need_a_word(ops: Any, tmp_path: Path, monkeyp
         assert "outside the project folder" in str(error) and 'assets="anywhere"' in str(error)
     (path,), _ = elsewhere(ops.Holding(outside), tmp_path, monkeypatch, assets="anywhere")
     assert path.read_text() == "far" and path != outside
+
+
+def test_the_root_of_the_machine_is_no_project(ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    op = ops.Holding(Path("data/a.txt").resolve())
+    monkeypatch.chdir("/")
+    assert "outside the project folder (/)" in str(refusal(op, tmp_path))
+
+
+def test_a_project_among_the_files_of_the_machine_has_files_of_its_own(
+    ops: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container, where it stands in /usr/src."""
+    monkeypatch.setattr(assets, "_OF_THE_MACHINE", (f"{tmp_path}/", f"{project}/one/"))
+    assert elsewhere(ops.Opening(ops.built, "a"), tmp_path, monkeypatch) == "A"
 
 
 def test_the_whole_project_is_not_swept_in(ops: Any, tmp_path: Path) -> None:
@@ -248,6 +464,14 @@ def test_a_list_adds(ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     elsewhere(op, tmp_path, monkeypatch, assets=["data", "two/v.txt"])
     names = {path.name for path in (tmp_path / "bundle" / "assets").rglob("*") if path.is_file()}
     assert names == {"v.txt", "a.txt", "b.txt"}
+
+
+def test_a_pattern_adds_what_it_stands_for(ops: Any, tmp_path: Path) -> None:
+    op = ops.Holding(1)
+    clew.record(lambda x: op(x), 1).save(tmp_path / "bundle", assets=["data/*.txt", Path("**/v.txt")])
+    names = sorted(path.name for path in (tmp_path / "bundle" / "assets").rglob("*.txt"))
+    assert names == ["a.txt", "b.txt", "v.txt", "v.txt"]
+    assert "*.none" in str(refusal(op, tmp_path / "other", assets=["*.none"]))
 
 
 @pytest.mark.parametrize("assets", ["everywhere", 5])

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import stat
+import subprocess
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 import clew
+from clew.probes.graph.bundle import layout, sketch, summary, trust
 from probes.graph.bundling import project, reseal, write
 
 __all__ = ["project"]  # the fixture
@@ -107,6 +109,12 @@ def test_a_future_schema_says_which_clew_to_install(bundle: Path) -> None:
     refused(bundle, "bundle-schema", "schema 99, and this clew reads 1. It was made with clew 9.1")
 
 
+def test_a_future_schema_is_told_as_such_though_its_seal_is_another(bundle: Path) -> None:
+    page = json.loads((bundle / "graph.json").read_text())
+    (bundle / "graph.json").write_text(json.dumps({**page, "schema": 99, "clew": "9.1"}))
+    refused(bundle, "bundle-schema", "schema 99, and this clew reads 1. It was made with clew 9.1")
+
+
 # ---- unknown
 
 
@@ -130,6 +138,15 @@ def step(page: dict[str, Any]) -> dict[str, Any]:
 def test_what_is_unknown_is_refused(bundle: Path, change: Callable[[Any], None], what: str) -> None:
     reseal(bundle, change)
     refused(bundle, "bundle-unknown", what)
+
+
+def test_an_operator_that_the_code_does_not_define_is_refused_before_the_code_runs(bundle: Path) -> None:
+    def renamed(page: Any) -> None:
+        made = next(value for value in page["objects"] if value["$"] == "made")
+        made["class"]["name"] = "Writer"
+
+    reseal(bundle, renamed)
+    refused(bundle, "bundle-unknown", "uses ops:Writer, which its code does not define")
 
 
 def test_a_function_that_is_not_installed_is_named_before_anything_runs(bundle: Path) -> None:
@@ -211,6 +228,40 @@ def test_a_member_larger_than_it_says_is_refused(bundle: Path) -> None:
     refused(packed, "bundle-damaged", "data.txt")
 
 
+def test_folders_deeper_than_python_can_call_are_refused_like_others(bundle: Path) -> None:
+    deepest = os.open(bundle, os.O_RDONLY)
+    for _ in range(1100):
+        os.mkdir("a", dir_fd=deepest)
+        inner = os.open("a", os.O_RDONLY, dir_fd=deepest)
+        os.close(deepest)
+        deepest = inner
+    os.close(os.open("stray", os.O_CREAT | os.O_WRONLY, dir_fd=deepest))
+    os.close(deepest)
+    with pytest.raises(clew.ClewError, match="does not belong to it"):
+        clew.load(bundle, trusted=True)
+    subprocess.run(["rm", "-r", bundle / "a"], check=True)  # Python of its own cannot
+
+
+def test_code_is_run_as_it_was_checked_though_the_file_is_another_by_then(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked = trust.check
+
+    def meanwhile(*args: Any) -> None:
+        checked(*args)
+        (bundle / "code" / "ops.py").write_text("open('ran', 'w')")
+
+    monkeypatch.setattr(layout, "_SMALL", 0)  # as if it were a large file
+    monkeypatch.setattr(trust, "check", meanwhile)
+    (bundle.parent / "armed").unlink()
+    assert clew.load(bundle, trusted=True)(x=1) == 5
+    assert not (bundle.parent / "ran").exists()
+
+
+def test_files_of_the_users_are_not_held_in_memory(bundle: Path) -> None:
+    assert set(layout.Bundle(bundle)._kept) == {"code/ops.py"}
+
+
 def test_two_members_of_one_name_are_refused(bundle: Path) -> None:
     packed = zipped(bundle)
     with zipfile.ZipFile(packed, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
@@ -250,6 +301,45 @@ def test_a_word_of_trust_that_makes_no_sense_is_not_the_bundles_fault(bundle: Pa
     refused(bundle, "bad-option", "trusted= cannot be a", trusted=trusted)
 
 
+def test_an_empty_word_is_no_word_of_trust(bundle: Path) -> None:
+    reseal(bundle, plain)
+    refused(bundle, "bundle-trust", "nobody has said that it may run", trusted="")
+    refused(bundle, "bundle-trust", "nobody has said that it may run", trusted=[""])
+
+
+def plain(page: Any) -> None:
+    """Nothing but an operation of Python's."""
+    step(page).update(kind="python", target="neg", args=[1])
+    page.update(operators=[], objects=[], modules={}, assets=[])
+
+
+def test_what_would_run_is_told_wherever_it_stands_and_is_not_hidden_behind_others(bundle: Path) -> None:
+    def hidden(page: Any) -> None:
+        many = [
+            {"$": "named", "name": f"math:{name}"} for name in ("sin", "cos", "tan", "exp", "log", "pow", "e", "pi")
+        ]
+        part = {"$": "part", "module": "ops", "name": "quiet", "file": "code/ops.py", "held": {}}
+        items = [*many, attack("os:system"), part, {"$": "path", "text": "/etc/passwd"}]
+        page.update(attrs={"$": "dict", "items": [["x", items]]})
+        step(page).update(kind="attribute", target="__globals__")
+
+    reseal(bundle, hidden)
+    for told in ("functions of libraries: os:system,", "the functions quiet", "__globals__, /etc/passwd"):
+        refused(bundle, "bundle-trust", told, trusted=False)
+
+
+@pytest.mark.parametrize("name", ["evil\x1b[2J", "fine\nand harmless", "\u202egnp.exe", "a\rb"])
+def test_what_a_bundle_calls_itself_cannot_act_on_the_reader(bundle: Path, name: str) -> None:
+    reseal(bundle, lambda page: page["operators"][0].update(name=name))
+    with pytest.raises(clew.ClewError) as caught:
+        clew.load(bundle)
+    assert str(caught.value).isprintable()
+    reseal(bundle, lambda page: page["files"].update({f"assets/{name}": {"size": 1, "sha256": "0"}}))
+    with pytest.raises(clew.ClewError, match="is missing") as caught:
+        clew.load(bundle)
+    assert str(caught.value).isprintable()
+
+
 def test_names_of_modules_are_enough(bundle: Path) -> None:
     assert clew.load(bundle, trusted=["ops"])(x=1) == 5
 
@@ -267,7 +357,23 @@ def test_the_digest_of_a_bundle_is_enough_and_is_no_other_bundles(bundle: Path) 
     refused(bundle, "bundle-trust", trusted=digest)
 
 
-@pytest.mark.parametrize("name", ["os:system", "builtins:eval", "numpy:load", "subprocess:run", "pandas:read_pickle"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "os:system",
+        "builtins:eval",
+        "numpy:load",
+        "subprocess:run",
+        "pandas:read_pickle",
+        "types:FunctionType",
+        "types:CodeType",
+        "numpy:genfromtxt",
+        "pandas:HDFStore",
+        "pandas:ExcelWriter",
+        "scipy.io:mmwrite",
+        "sklearn.datasets:fetch_openml",
+    ],
+)
 def test_names_of_modules_do_not_cover_functions_that_do_more_than_compute(bundle: Path, name: str) -> None:
     reseal(bundle, lambda page: step(page).update(kind="function", target=name, args=["true"]))
     refused(bundle, "bundle-trust", name, trusted=["ops"])
@@ -276,6 +382,18 @@ def test_names_of_modules_do_not_cover_functions_that_do_more_than_compute(bundl
 def test_names_of_modules_do_not_cover_the_inside_of_objects(bundle: Path) -> None:
     reseal(bundle, lambda page: step(page).update(kind="attribute", target="__class__"))
     refused(bundle, "bundle-trust", "__class__", trusted=["ops"])
+
+
+def test_what_leads_to_itself_is_drawn_or_refused_and_ends(bundle: Path) -> None:
+    def turned(page: Any) -> None:
+        page["objects"] = [{"$": "object", "number": 0}]
+        page["operators"][0]["target"] = {"$": "object", "number": 0}
+
+    reseal(bundle, turned)
+    assert sketch.sketched(layout.Bundle(bundle)).drawing()["nodes"]
+    refused(bundle, "bundle-damaged", "needed to make itself")
+    with pytest.raises(clew.ClewError, match="not as it should be"):
+        summary.described(layout.Bundle(bundle))
 
 
 def test_nothing_in_a_bundle_grants_trust(bundle: Path) -> None:
@@ -373,7 +491,7 @@ def test_whatever_is_in_a_page_it_loads_or_the_error_is_clews(bundle: Path, othe
         (bundle / "graph.json").write_text(json.dumps(page))
 
 
-@pytest.mark.parametrize("text", ["def (", "raise OSError('no')", "class Reader: pass"])
+@pytest.mark.parametrize("text", ["def Reader(", "raise OSError('no Reader')", "class Reader: pass"])
 def test_code_that_does_not_run_is_told_as_such(bundle: Path, text: str) -> None:
     (bundle / "code" / "ops.py").write_text(text)
     said = {"size": len(text), "sha256": hashlib.sha256(text.encode()).hexdigest()}

@@ -223,6 +223,19 @@ def test_modules_and_tensors_go_to_the_device_that_is_asked_for(nets: Any, tmp_p
     assert [constant.device.type for constant in constants if isinstance(constant, torch.Tensor)] == ["meta"]
 
 
+@pytest.mark.parametrize("device", ["nonsense", "cuda:99"])
+@pytest.mark.parametrize("kind", ["Exported", "Made"])
+def test_a_device_that_is_not_there_is_no_fault_of_the_bundles(
+    nets: Any, tmp_path: Path, device: str, kind: str
+) -> None:
+    op = clew.op(nets.Exported().eval()) if kind == "Exported" else nets.Made(4)
+    example = torch.zeros(2, 3, dtype=torch.long) if kind == "Exported" else torch.zeros(2, 4)
+    clew.record(lambda x: op(x), example).save(tmp_path / "bundle")
+    with pytest.raises(clew.ClewError, match=f"torch has no device '{device}' here .* there is cpu") as caught:
+        clew.load(tmp_path / "bundle", trusted=True, device=device)
+    assert caught.value.slug == "unknown-device"
+
+
 def test_no_pickle_hides_in_an_exported_model(nets: Any, tmp_path: Path) -> None:
     model = clew.op(nets.Exported().eval())
     clew.record(lambda ids: model(ids), torch.zeros(2, 3, dtype=torch.long)).save(tmp_path / "bundle")

@@ -142,6 +142,31 @@ def test_functions_of_every_origin(tmp_path: Path) -> None:
     assert library is math.sqrt
 
 
+@functools.lru_cache(maxsize=3)
+def remembered(x: int) -> int:
+    return x + 1
+
+
+def test_functions_with_a_cache(tmp_path: Path) -> None:
+    base = 10
+    plain = functools.lru_cache(maxsize=7, typed=True)(lambda x: x + base)
+    again, named = came_back((plain, remembered), tmp_path)
+    assert again(1) == again(1) == 11 and again.cache_info() == (1, 1, 7, 1)
+    assert again.cache_parameters() == {"maxsize": 7, "typed": True}
+    assert named(1) == 2 and named.cache_parameters()["maxsize"] == 3
+
+
+def test_what_goes_too_deep_is_told_like_anything_that_cannot_be_saved(tmp_path: Path) -> None:
+    deep: list[Any] = []
+    for _ in range(3000):
+        deep = [deep]
+    graph = clew.record(lambda x: given(x, 0), 1)
+    graph.attrs["deep"] = deep
+    with pytest.raises(clew.ClewError, match="cannot be saved: RecursionError") as caught:
+        graph.save(tmp_path / "bundle")
+    assert caught.value.slug == "bundle-cannot-save" and list(tmp_path.iterdir()) == []
+
+
 def test_defaultdict_keeps_its_factory(tmp_path: Path) -> None:
     again = came_back(defaultdict(list, a=[1]), tmp_path)
     assert again["b"] == [] and again["a"] == [1]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import fnmatch
+import glob
+import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -11,9 +14,11 @@ from pathlib import PurePath
 from typing import Any
 
 from clew.errors import GraphError
+from clew.probes.graph.nodes import Step
 from clew.probes.graph.operators import Made
 from clew.probes.libraries import is_library
 
+from . import atcall
 from .layout import ASSETS
 from .staging import Staging
 
@@ -22,8 +27,10 @@ _SECRETS = (
     "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", ".netrc", "_netrc", ".pypirc", ".npmrc", ".htpasswd", ".pgpass",
     ".git-credentials", "credentials*", "*credentials.json", "secret", "secrets*", "*.secret", "client_secret*",
     "service[-_]account*.json", "authorized_keys", "known_hosts",
-    "shadow", "kubeconfig", "*.token", "token", ".token",
+    "shadow", "kubeconfig", "*.token", "token", ".token", "token.json", "token.txt", "*api[-_]key*", "*apikey*",
+    "*private[-_]key*", "password", "password.*", "passwords", "passwords.*", "htpasswd",
 )  # fmt: skip
+_KEY = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY|PuTTY-User-Key-File-\d:")
 _SECRET_FOLDERS = {".ssh", ".aws", ".gnupg", ".azure", ".kube", ".docker", ".gcloud"}
 _NOT_DATA = {"__pycache__", ".git", ".hg", ".svn", ".ipynb_checkpoints"}
 _OF_CODE = (".py", ".pyc", ".pyo", ".so", ".pyd", ".dll", ".dylib", ".pth", ".pyi")
@@ -60,13 +67,13 @@ class Assets:
         self._project = project_folder()
         self.roots: set[str] = set()
         self.notices: list[str] = []
-        self.added = [self._add(path) for path in _listed(option)]
+        self.added = [one for path in _listed(option) for one in self._add(path)]
 
-    def _add(self, path: str) -> dict[str, str]:
+    def _add(self, path: str) -> Iterator[dict[str, str]]:
         place = os.path.abspath(path)
         if not os.path.exists(place):
             raise GraphError("bundle-file", f"assets= names {path}, which is not there.", "Name files that exist.")
-        return self._noted(path, place, self._take(place, "assets=", named=True))
+        yield from self._noted(path, place, self._take(place, "assets=", named=True), os.getcwd())
 
     # ---- constructors
 
@@ -77,35 +84,83 @@ class Assets:
         search = _Search(self, notes.folder, touched, who)
         args = [search.rewritten(arg, top=True) for arg in how.args]
         kwargs = {name: search.rewritten(value, top=True) for name, value in how.kwargs.items()}
+        for name, value in _left_to_default(how):
+            rewritten = search.rewritten(value)
+            if _holds_asset(rewritten):
+                kwargs[name] = rewritten
         for given, place in notes.beyond.items():
-            if not os.path.exists(place) or place in notes.written or _belongs_to_python(place):
+            if not os.path.exists(place) or place in notes.written or _belongs_to_python(place, self._project):
                 continue
             if self._known(place) is None and self._is_wanted(place):
                 what = f"{who} opens {given} in a way that clew cannot lead into the bundle."
                 raise GraphError("bundle-file", what, "Give the path to the constructor as an argument.")
-        opened = [self._noted(given, place, self._take(place, who)) for given, place in self._noticed(notes)]
-        return Taken(args, kwargs, opened)
+        opened = [(given, place, self._take(place, who)) for given, place in self._noticed(notes)]
+        self._looked_for(notes, who)
+        return Taken(args, kwargs, [said for one in opened for said in self._noted(*one, notes.folder)])
+
+    def _looked_for(self, notes: Any, who: str) -> None:
+        """Say which files a constructor has only looked for: it decides otherwise where they are not."""
+        for given, place in notes.looked.items():
+            is_data = _is_in(place, self._project) and not _belongs_to_python(place, self._project)
+            if not is_data or place in notes.written or not os.path.isfile(place) or not self._is_wanted(place):
+                continue
+            if self._known(place) is None:
+                said = f"{who} looks for {given} and does not open it: elsewhere it will not be there"
+                self.notices.append(f"{said}. assets=[{given!r}] takes it along.")
+
+    def of_module(self, given: str, place: str, who: str) -> Iterator[dict[str, str]]:
+        """A file that a module reads when it is imported; one that must not be taken has to be where the graph runs."""
+        place = os.path.abspath(place)
+        if not os.path.isfile(place) or _belongs_to_python(place, self._project) or not self._is_wanted(place):
+            return
+        try:
+            file = self._take(place, who)
+        except GraphError as refusal:
+            self.notices.append(f"{refusal} It is not in the bundle, and has to be where that is loaded.")
+            return
+        yield from self._noted(given, place, file, os.getcwd())
+
+    def opened_by(self, steps: Iterable[Step]) -> None:
+        """Say which files operators open when they are called, and will not find elsewhere."""
+        for step, given, place in atcall.opened_by(steps):
+            if not os.path.isfile(place) or _belongs_to_python(place, self._project) or not self._is_wanted(place):
+                continue
+            if self._known(place) is None:
+                said = f"{step.target.name} ({step.where}) opens {given} when it is called, which is not in the bundle"
+                self.notices.append(f"{said}: read it in the constructor of a clew.op class, or give that its path.")
 
     def _noticed(self, notes: Any) -> Iterator[tuple[str, str]]:
         """What a constructor has opened that is data of the user's."""
         for given, place in notes.opened.items():
-            if place in notes.written or not os.path.exists(place) or _belongs_to_python(place):
+            if place in notes.written or not os.path.exists(place) or _belongs_to_python(place, self._project):
                 continue
             if os.path.isdir(place) and self._known(place) is None and _is_broad(place):
                 continue
             if (_holds_files(place) or os.path.isfile(place)) and self._is_wanted(place):
                 yield given, place
 
-    def _noted(self, given: str, place: str, file: str) -> dict[str, str]:
-        return {"given": given, "place": place, "file": file}
+    def _noted(self, given: str, place: str, file: str, folder: str) -> Iterator[dict[str, str]]:
+        """A file under the name it was asked for; one that was asked for by its whole path, also as seen from where
+        the constructor ran and from the home folder: `os.path.abspath("words.txt")` is another path elsewhere."""
+        yield {"given": given, "place": place, "file": file}
+        if not os.path.isabs(given):
+            return
+        home = os.path.expanduser("~")
+        if folder and _is_in(place, self._project):
+            yield {"given": os.path.relpath(place, folder), "place": place, "file": file}
+        elif _is_in(place, home):
+            yield {"given": os.path.join("~", os.path.relpath(place, home)), "place": place, "file": file}
 
-    def beside_code(self, said: list[dict[str, str]], roots: set[str]) -> None:
-        """Files that a module may find by its own `__file__` are found beside it in the bundle too."""
+    def beside_code(self, said: list[dict[str, str]], roots: set[str]) -> list[dict[str, str]]:
+        """The same files as modules find them by their own `__file__`, beside the code or above it."""
+        found = []
         for one in said:
-            for root in roots:
-                for path in (one["given"], one["place"]):
-                    if path.startswith(root + os.sep):
-                        one["code"] = os.path.relpath(path, root).replace(os.sep, "/")
+            for root in sorted(roots):
+                paths = [path for path in (one["given"], one["place"]) if os.path.isabs(path)]
+                if _is_in(one["place"], self._project) or any(_is_in(path, root) for path in paths):
+                    ways = dict.fromkeys(os.path.relpath(path, root).replace(os.sep, "/") for path in paths)
+                    found += [{**one, "code": way} for way in ways]
+        return found
 
     # ---- taking
 
@@ -117,12 +172,13 @@ class Assets:
 
     def _known(self, place: str) -> str | None:
         """Where a file is in the bundle already, by itself or in a folder."""
-        real = os.path.realpath(place)
+        taken = real = os.path.realpath(place)
         if real in self._files:
             return self._files[real]
-        for taken, file in self._files.items():
-            if real.startswith(taken + os.sep):
-                inside = f"{file}/{os.path.relpath(real, taken)}".replace(os.sep, "/")
+        while os.path.dirname(taken) != taken:
+            taken = os.path.dirname(taken)
+            if taken in self._files:
+                inside = f"{self._files[taken]}/{os.path.relpath(real, taken)}".replace(os.sep, "/")
                 if inside in self._staging.files or os.path.isdir(real):
                     return inside
         return None
@@ -174,7 +230,7 @@ class Assets:
     def _allow(self, real: str, who: str, named: bool) -> None:
         _refuse_secrets(real, who)
         allowed = (self._project, *opened_bundles)
-        if self._anywhere or named or any(real == folder or real.startswith(folder + os.sep) for folder in allowed):
+        if self._anywhere or named or any(_is_in(real, folder) for folder in allowed):
             return
         what = f"{who} uses {real}, which is outside the project folder ({self._project})."
         ways = 'Take it along with assets="anywhere", or leave it out with assets=function.'
@@ -238,13 +294,44 @@ class _Search:
         return top
 
 
+def _left_to_default(how: Made) -> Iterator[tuple[str, Any]]:
+    """The arguments that a constructor was not given, and what they are then."""
+    try:
+        signature = inspect.signature(how.cls)
+        given = signature.bind_partial(*how.args, **how.kwargs).arguments
+    except (TypeError, ValueError):
+        return
+    for name, parameter in signature.parameters.items():
+        is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        if is_named and name not in given and parameter.default is not parameter.empty:
+            yield name, parameter.default
+
+
+def _holds_asset(value: Any) -> bool:
+    if isinstance(value, list | tuple | set | frozenset | dict):
+        return any(map(_holds_asset, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, Asset)
+
+
 def _listed(option: Option) -> list[str]:
     if option is None or callable(option) or option == "anywhere":
         return []
     if isinstance(option, str) or not isinstance(option, Iterable):
         what = f"assets={option!r} is not known."
         raise GraphError("bad-option", what, 'It is "anywhere", a list of paths, or a function of a path.')
-    return [os.fspath(path) for path in option]
+    return [path for one in option for path in _matching(os.fspath(one))]
+
+
+def _matching(path: str) -> list[str]:
+    """A path, or those that a pattern stands for."""
+    if os.path.exists(path) or not glob.has_magic(path):
+        return [path]
+    return sorted(glob.glob(path, recursive=True)) or [path]
+
+
+def _is_in(path: str, folder: str) -> bool:
+    """Whether a path is a folder, or something in it. The root of all is nobody's folder."""
+    return path == folder or (folder != os.sep and path.startswith(folder + os.sep))
 
 
 def _holds_files(folder: str) -> bool:
@@ -255,18 +342,27 @@ def _holds_files(folder: str) -> bool:
 def _refuse_secrets(path: str, who: str) -> None:
     parts = path.split(os.sep)
     name = parts[-1].lower()
-    if any(fnmatch.fnmatch(name, pattern) for pattern in _SECRETS) or _SECRET_FOLDERS.intersection(parts):
+    is_named_so = any(fnmatch.fnmatch(name, pattern) for pattern in _SECRETS) or _SECRET_FOLDERS.intersection(parts)
+    if is_named_so or _holds_key(path):
         what = f"{who} uses {path}, which looks like a secret; secrets are never put into a bundle."
         raise GraphError("bundle-secret", what, "Read it where the graph runs, or leave it out with assets=function.")
 
 
-def _belongs_to_python(place: str) -> bool:
-    """Code, libraries and the machine's own files are no data of the user's."""
+def _holds_key(path: str) -> bool:
+    """A private key says what it is, whatever its file is called."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return _KEY.search(file.read(4096)) is not None
+
+
+def _belongs_to_python(place: str, project: str) -> bool:
+    """Code, libraries and the machine's own files are no data of the user's; a project may stand among them."""
     real = os.path.realpath(place)
     if real.endswith(_OF_CODE) or f"{os.sep}__pycache__" in real or is_library(real):
         return True
-    installed = tuple(os.path.realpath(prefix) + os.sep for prefix in {sys.prefix, sys.base_prefix})
-    return real.startswith((*_OF_THE_MACHINE, *installed))
+    installed = (os.path.realpath(prefix) + os.sep for prefix in {sys.prefix, sys.base_prefix})
+    return any(real.startswith(root) for root in (*_OF_THE_MACHINE, *installed) if not project.startswith(root))
 
 
 def _is_broad(folder: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import importlib.machinery
+import importlib.util
 import linecache
 import os
 import sys
@@ -17,7 +18,7 @@ from clew.probes.graph.operators import Operator
 from clew.probes.libraries import is_library
 from clew.probes.lines.engine import original_code
 
-from . import texts
+from . import atimport, running, texts
 from .layout import CODE, PARTS
 from .names import CannotSaveError, private_prefix, public_name
 
@@ -34,6 +35,9 @@ class Code:
         self.texts: dict[str, str] = {}  # file in the bundle → text
         self.roots: set[str] = set()  # folders that modules are found in
         self.packages: set[str] = set()  # libraries that are used
+        self.read: list[
+            tuple[str, str, str]
+        ] = []  # files that modules read: under which name, where it is, in which line
         self.notices: list[str] = []
         self._taken: dict[str, ModuleType] = {}
         self._excerpts: dict[str, Excerpt] = {}
@@ -45,15 +49,18 @@ class Code:
         module = sys.modules.get(str(getattr(thing, "__module__", None)))
         if module is None or not is_user_module(module):
             return self.library(thing)
+        return self.by_name(thing, module) or self._part(thing, module)
+
+    def by_name(self, thing: Any, module: ModuleType) -> dict[str, Any] | None:
+        """Something that a module of the user's has under a name; None if its text does not say what the name is."""
         path = _path_in(module, thing)
         root = path.partition(".")[0] if path is not None else ""
         if path is None or not (_is_whole(module) or self._excerpt(module).defines(root)):
-            return self._part(thing, module)
+            return None
         if _is_whole(module) and texts.is_stale(thing):
             said = f"{module.__file__} has changed since it was imported ({thing.__qualname__} is not what is running)"
             self.notices.append(f"{said}: the bundle has it as it is now.")
-        name = self._take(module, root)
-        return {"$": "code", "module": name, "name": path}
+        return {"$": "code", "module": self._take(module, root), "name": path}
 
     def library(self, thing: Any) -> dict[str, Any]:
         owner: Any = getattr(thing, "__objclass__", None)  # of a method of C that belongs to a class: `str.upper`
@@ -142,8 +149,24 @@ class Code:
         self.modules[name] = {"file": file, "package": is_package, "names": {}}
         self.texts[file] = text
         self._root(module, name)
+        self._reads(text, module)
         self.imports(text, module.__name__ if is_package else module.__name__.rpartition(".")[0], prefix)
         return name
+
+    def _reads(self, text: str, module: ModuleType) -> None:
+        """The files that a module reads when it is run."""
+        try:
+            found = list(atimport.read(ast.parse(text), vars(module)))
+        except (SyntaxError, ValueError):
+            return
+        for line, path in found:
+            if path is not None:
+                self.read.append(
+                    (os.fspath(path), os.fspath(running.led(module.__name__, path)), f"{module.__file__}:{line}")
+                )
+            else:
+                said = f"{module.__file__}:{line} opens a file when it is imported, and clew cannot tell which"
+                self.notices.append(f"{said}: give save() assets=[...] with its path if it is yours.")
 
     def _root(self, module: ModuleType, name: str) -> None:
         file = getattr(module, "__file__", None)
@@ -156,37 +179,30 @@ class Code:
 
     def imports(self, text: str, package: str, prefix: str) -> None:
         """Follow what a text imports: modules of the user's come along, libraries are noted."""
-        for name in _imports_in(ast.parse(text), package):
-            module = _imported(prefix + name.removeprefix(prefix)) or _imported(name)
-            if module is None:
-                self._find(name)
-            elif is_user_module(module):
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError):  # of another Python: whoever imports it will be told
+            return
+        for name in _imports_in(tree, package):
+            own = prefix + name.removeprefix(prefix)
+            module = _imported(own) or _imported(name) or self._later(own) or self._later(name)
+            if module is not None and is_user_module(module):
                 self.add(module)
-            else:
+            elif module is not None:
                 self.packages.add(name.partition(".")[0])
 
-    def _find(self, name: str) -> None:
-        """A module that the program itself has not imported yet: a function will."""
-        root, _, rest = name.partition(".")
-        try:
-            spec = importlib.machinery.PathFinder.find_spec(root)
-        except (ImportError, ValueError):
-            return
-        file = getattr(spec, "origin", None)
-        if not file or not file.endswith(".py"):
-            return
-        if is_library(file):
-            self.packages.add(root)
-        elif not rest:
-            try:
-                module = ModuleType(root)
-                module.__file__ = file
-                if spec is not None and spec.submodule_search_locations is not None:
-                    module.__path__ = list(spec.submodule_search_locations)
-                module.__package__ = root if hasattr(module, "__path__") else ""
-                self.add(module)
-            except OSError:
-                return
+    def _later(self, name: str) -> ModuleType | None:
+        """A module that the program itself has not imported yet: a function will. It is not run for this."""
+        taken = self._taken.get(public_name(name))
+        package, _, _ = name.rpartition(".")
+        above = _imported(package) or self._taken.get(public_name(package))
+        if taken is not None or (package and (above is None or not is_user_module(above))):
+            return taken
+        path = getattr(above, "__path__", None)
+        if package and path is None:
+            return None
+        spec = _spec(name, path)
+        return None if spec is None else importlib.util.module_from_spec(spec)
 
     def finish(self) -> None:
         """Write the excerpts, when everything that is needed of them is known."""
@@ -378,6 +394,18 @@ def _imported(name: str) -> ModuleType | None:
     return sys.modules.get(name)
 
 
+def _spec(name: str, path: Any) -> importlib.machinery.ModuleSpec | None:
+    """What Python would import under a name, if it is written in Python."""
+    for finder in sys.meta_path:
+        try:
+            spec = finder.find_spec(name, path)
+        except Exception:  # whoever has put it there: then it is not found
+            continue
+        if spec is not None:
+            return spec if (spec.origin or "").endswith(".py") else None
+    return None
+
+
 def _imports_in(tree: ast.AST, package: str) -> Iterator[str]:
     """Every module that is imported anywhere in a text, by its full name; what may be a module is named too."""
     for node in ast.walk(tree):
@@ -392,6 +420,24 @@ def _imports_in(tree: ast.AST, package: str) -> Iterator[str]:
                 base = ".".join([*above, *([base] if base else [])])
             parts = base.split(".")
             yield from (".".join(parts[: n + 1]) for n in range(len(parts)))
-            for alias in node.names:
-                if sys.modules.get(f"{base}.{alias.name}") is not None:
-                    yield f"{base}.{alias.name}"
+            yield from (f"{base}.{alias.name}" for alias in node.names if alias.name != "*")
+        elif isinstance(node, ast.Call) and _callee(node) in ("import_module", "__import__"):
+            yield from _by_text(node, package)
+
+
+def _callee(call: ast.Call) -> str:
+    return call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+
+
+def _by_text(call: ast.Call, package: str) -> Iterator[str]:
+    """What is imported by a text; by one that is only known when it is run, what is imported of the same package."""
+    given = call.args[0] if call.args else None
+    if isinstance(given, ast.Constant) and isinstance(given.value, str):
+        name = given.value.lstrip(".")
+        level = len(given.value) - len(name)
+        above = package.split(".")[: len(package.split(".")) - level + 1] if level else []
+        parts = [*above, *name.split(".")]
+        yield from (".".join(parts[: n + 1]) for n in range(len(parts)))
+    elif package:
+        root = package.partition(".")[0] if not private_prefix(package) else ".".join(package.split(".")[:2])
+        yield from sorted(name for name in list(sys.modules) if name.startswith(f"{root}."))

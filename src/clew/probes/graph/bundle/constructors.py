@@ -15,6 +15,8 @@ from typing import Any
 
 from clew.probes.graph import tensorflow
 
+from . import atcall
+
 _LARGEST = 100_000  # items of a container that are looked at one by one
 _listening = threading.local()
 _installed = False
@@ -26,6 +28,7 @@ class Notes:
 
     folder: str = ""  # that it ran in
     opened: dict[str, str] = field(default_factory=dict)  # a path as it was given → where that was
+    looked: dict[str, str] = field(default_factory=dict)  # files that were looked for: whether they are there
     beyond: dict[str, str] = field(default_factory=dict)  # files that were opened in ways nobody can redirect
     written: set[str] = field(default_factory=set)
     random: dict[str, Any] = field(default_factory=dict)  # the states of generators that were drawn from
@@ -37,7 +40,7 @@ def constructing(notes: Notes, obj: Any) -> Iterator[None]:
     """Listen while a constructor runs in here."""
     from . import natives
 
-    _install()
+    listen()
     stack: list[Notes] = _listening.__dict__.setdefault("stack", [])
     notes.folder = _here()
     before = _states()
@@ -64,7 +67,8 @@ def _here() -> str:
 # ---- files
 
 
-def _install() -> None:
+def listen() -> None:
+    """Hear which files are opened from now on."""
     global _installed
     if not _installed:
         _installed = True
@@ -75,10 +79,11 @@ def _heard(event: str, args: tuple[Any, ...]) -> None:
     if event not in ("open", "os.listdir", "os.scandir", "sqlite3.connect", "subprocess.Popen"):
         return
     stack = getattr(_listening, "stack", None)
-    if not stack or not args:
-        return
     try:
-        if event == "subprocess.Popen":
+        if not stack:
+            if event == "open" and isinstance(args[0], str) and not _writes(*args[1:3]):
+                atcall.heard(args[0])
+        elif event == "subprocess.Popen":
             _note_words(stack, args[1])
         else:
             _note(stack, event, args)
@@ -116,6 +121,15 @@ def _note_words(stack: list[Notes], command: Any) -> None:
 def noticed(path: str | os.PathLike[str]) -> None:
     """A file that a library opens by means of its own."""
     _note(getattr(_listening, "stack", []), "open", (os.fspath(path),))
+
+
+def looked(path: Any) -> None:
+    """A file that is there was looked for."""
+    stack = getattr(_listening, "stack", None)
+    if stack and isinstance(path, str | os.PathLike):
+        given = os.fsdecode(path)
+        for notes in stack:
+            notes.looked.setdefault(given, os.path.normpath(os.path.join(notes.folder, given)))
 
 
 def led(given: str, place: str) -> None:

@@ -295,7 +295,7 @@ class Decoder:
             return
         for value in (obj, *getattr(obj, "__dict__", {}).values()):
             if torchmodules.is_module(value):
-                value.to(self.device)
+                value.to(torchmodules.device_here(self.device))
             elif isinstance(value, SavedModel):
                 value._place(self.device)
 
@@ -314,7 +314,7 @@ class Decoder:
         for key, item in said.get("pairs", ()):
             obj[self.decode(key)] = self.decode(item)
         if torchmodules.is_module(obj) and self.device is not None:
-            obj.to(self.device)
+            obj.to(torchmodules.device_here(self.device))
         return obj
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import copyreg
+import functools
 import math
 import sys
 from pathlib import PurePath
@@ -25,6 +26,7 @@ from .names import CannotSaveError, public_name
 
 _INLINE = 4096  # bytes that stand in the page itself
 _SEQUENCES: dict[type, str] = {tuple: "tuple", set: "set", frozenset: "frozenset"}
+_Cached = type(functools.lru_cache(len))
 _CALLED = (FunctionType, BuiltinFunctionType, type(len), type(str.join), type(str.__add__))
 
 
@@ -146,15 +148,21 @@ class Encoder:
             number = len(self.objects)
             self._known[id(value)] = (number, value)
             self.objects.append(None)
-            self.objects[number] = self._object(value)
+            try:
+                self.objects[number] = self._object(value)
+            except CannotSaveError:  # whoever asked may know another way, and the page has no holes
+                self.forget(number)
+                raise
             return {"$": "object", "number": number}
-        if self.objects[known[0]] is None and isinstance(value, FunctionType):
+        if self.objects[known[0]] is None and isinstance(value, FunctionType | _Cached):
             raise CannotSaveError("a function that holds itself through what it closes over")
         return {"$": "object", "number": known[0]}
 
     def _object(self, value: Any) -> dict[str, Any]:
         if isinstance(value, FunctionType):
             return self.code.refer(value)
+        if isinstance(value, _Cached):
+            return self._cached(value)
         if isinstance(value, Operator):
             return self.operator(value)
         if type(value) is OperatorObject:
@@ -168,6 +176,17 @@ class Encoder:
         if torchmodules.is_module(value):
             return self._torch_module(value)
         return tensorflowmodels.model(value, self) or self._reduced(value)
+
+    def _cached(self, value: Any) -> dict[str, Any]:
+        """A function under `functools.lru_cache`: found by its name, or made again with an empty cache."""
+        module = sys.modules.get(value.__module__)
+        if module is not None and not is_user_module(module):
+            return self.code.library(value)
+        if module is not None and (found := self.code.by_name(value, module)) is not None:
+            return found
+        said: dict[str, Any] = {"$": "reduced", "type": "lru_cache", "call": self.encode(functools.lru_cache)}
+        made = {**said, "args": [*value.cache_parameters().values()]}
+        return {**said, "call": made, "args": [self.encode(value.__wrapped__)]}
 
     def _torch_module(self, module: Any) -> dict[str, Any]:
         """Exported with all sizes open; else its class and what it holds; else exported for the sizes seen."""

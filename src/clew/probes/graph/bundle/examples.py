@@ -9,6 +9,8 @@ from typing import Any
 
 from clew.probes.graph import tensorflow
 
+from . import constructors
+
 _MOST = 8
 _seen: weakref.WeakKeyDictionary[Any, list[tuple[Any, Any]]] = weakref.WeakKeyDictionary()
 
@@ -28,7 +30,8 @@ class Shape:
 
 
 def note(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Remember how a torch module, or a model of TensorFlow's, is called."""
+    """Remember how a torch module, or a model of TensorFlow's, is called, and what any operator opens meanwhile."""
+    constructors.listen()
     torch = sys.modules.get("torch")
     of_torch = torch is not None and hasattr(torch, "nn") and isinstance(target, torch.nn.Module)
     if not of_torch and not tensorflow.is_model(target):

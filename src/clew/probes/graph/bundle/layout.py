@@ -21,28 +21,32 @@ import mmap
 import os
 import stat
 import tempfile
+import threading
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Protocol
 
 from clew.errors import GraphError
 
+from .names import visible
+
 SCHEMA = 1
 GRAPH, SEAL = "graph.json", "graph.sha256"
 CODE, PARTS, MODELS, ASSETS, ARRAYS = "code", "code/parts", "models", "assets", "arrays.safetensors"
 _CHUNK = 1 << 20
-_SMALL = 16 << 20  # files that are kept in memory once they are checked
+_SMALL = 16 << 20  # models and arrays that are kept in memory once they are checked
 _MOST = 256 << 20  # of graph.json
-_RATIO, _PLAUSIBLE = 200, 1 << 30  # a zip that unfolds more than so many times, beyond this size, is a bomb
+_RATIO, _PLAUSIBLE = 200, 256 << 20  # a zip that unfolds more than so many times, beyond this size, is a bomb
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
-_AGAIN = "Get the bundle again from where it was made."
+AGAIN = "Get the bundle again from where it was made."
 
 
-def damaged(what: str, remedy: str = _AGAIN) -> GraphError:
-    return GraphError("bundle-damaged", what, remedy)
+def damaged(what: str, remedy: str = AGAIN) -> GraphError:
+    return GraphError("bundle-damaged", visible(what), remedy)
 
 
 @contextmanager
@@ -57,7 +61,11 @@ def as_it_should_be(path: Path) -> Iterator[None]:
 
 
 def unsafe(what: str) -> GraphError:
-    return GraphError("bundle-unsafe", what, "Nothing of it was used. clew writes no such bundles.")
+    return GraphError("bundle-unsafe", visible(what), "Nothing of it was used. clew writes no such bundles.")
+
+
+_unpacking = threading.RLock()
+_unpacked: dict[str, tempfile.TemporaryDirectory[str]] = {}  # the files of zips, by SHA-256
 
 
 class Source(Protocol):
@@ -73,19 +81,23 @@ class Folder:
         self.path = path
 
     def sizes(self) -> dict[str, int]:
-        return dict(self._walk(self.path, ""))
-
-    def _walk(self, folder: Path, before: str) -> Iterator[tuple[str, int]]:
-        with os.scandir(folder) as entries:
+        found: dict[str, int] = {}
+        folders = [""]  # those that are still to be looked into: somebody may have made them very deep
+        while folders:
+            before = folders.pop()
+            try:
+                entries = list(os.scandir(self.path / before))
+            except OSError as error:
+                raise damaged(f"{self.path}: {before} cannot be read: {error.strerror}.") from None
             for entry in entries:
-                name = before + entry.name
-                mode = entry.stat(follow_symlinks=False).st_mode
-                if stat.S_ISDIR(mode):
-                    yield from self._walk(Path(entry.path), f"{name}/")
-                elif stat.S_ISREG(mode):
-                    yield name, entry.stat(follow_symlinks=False).st_size
+                name, known = before + entry.name, entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(known.st_mode):
+                    folders.append(f"{name}/")
+                elif stat.S_ISREG(known.st_mode):
+                    found[name] = known.st_size
                 else:
                     raise unsafe(f"{self.path}: {name} is a link or no plain file.")
+        return found
 
     def open(self, name: str) -> IO[bytes]:
         return open(self.path / name, "rb")
@@ -134,7 +146,6 @@ class Bundle:
         self.path = Path(path)
         self.source = self._source()
         self._kept: dict[str, bytes] = {}
-        self._unpacked: tempfile.TemporaryDirectory[str] | None = None
         sizes = self.source.sizes()
         self.page = self._page(sizes)
         self.files: dict[str, dict[str, Any]] = self._listed()
@@ -160,20 +171,25 @@ class Bundle:
             raise unsafe(f"{self.path}: {GRAPH} has {sizes[GRAPH]:,} bytes.")
         text = self._bytes(GRAPH, sizes[GRAPH])
         self.digest = hashlib.sha256(text).hexdigest()
-        if self._bytes(SEAL, 200) != seal(self.digest):
-            raise damaged(f"{self.path}: {GRAPH} is not what {SEAL} says: it was changed.")
+        is_sealed = self._bytes(SEAL, 200) == seal(self.digest)
         try:
             page = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise damaged(f"{self.path}: {GRAPH} cannot be read: {error}.") from None
-        if not isinstance(page, dict) or not isinstance(page.get("schema"), int):
+            page = error
+        if isinstance(page, dict) and type(page.get("schema")) is int and page["schema"] != SCHEMA:
+            raise self._of_another_time(page)  # first of all: another version may be sealed in another way
+        if not is_sealed:
+            raise damaged(f"{self.path}: {GRAPH} is not what {SEAL} says: it was changed.")
+        if isinstance(page, Exception):
+            raise damaged(f"{self.path}: {GRAPH} cannot be read: {page}.")
+        if not isinstance(page, dict) or page.get("schema") != SCHEMA:
             raise damaged(f"{self.path}: {GRAPH} has no schema version.")
-        if page["schema"] != SCHEMA:
-            what = f"{self.path} is of schema {page['schema']}, and this clew reads {SCHEMA}."
-            raise GraphError(
-                "bundle-schema", what, f"It was made with clew {page.get('clew')}: install that or a newer."
-            )
         return page
+
+    def _of_another_time(self, page: dict[str, Any]) -> GraphError:
+        what = f"{self.path} is of schema {page['schema']}, and this clew reads {SCHEMA}."
+        made_with = visible(str(page.get("clew"))[:40])
+        return GraphError("bundle-schema", what, f"It was made with clew {made_with}: install that or a newer.")
 
     def _listed(self) -> dict[str, dict[str, Any]]:
         files = self.page.get("files")
@@ -204,7 +220,9 @@ class Bundle:
 
     def _check(self, name: str) -> None:
         size = self.files[name]["size"]
-        if size <= _SMALL:
+        # Code is run from the bytes that were looked at, whatever happens to the file meanwhile. Files of the user's
+        # are for the code to open: there may be many.
+        if name.startswith(f"{CODE}/") or (size <= _SMALL and not name.startswith(f"{ASSETS}/")):
             data = self._kept[name] = self._bytes(name, size)
             digest = hashlib.sha256(data).hexdigest()
         else:
@@ -250,22 +268,31 @@ class Bundle:
 
     @property
     def folder(self) -> Path:
-        """Where its files are; those of a zip are unpacked into a folder of this process."""
+        """Where its files are; those of a zip are unpacked into a folder of this process, once for all its loads."""
         if isinstance(self.source, Folder):
             return Path(os.path.abspath(self.path))
-        if self._unpacked is None:
-            self._unpacked = tempfile.TemporaryDirectory(prefix="clew_bundle_", ignore_cleanup_errors=True)
-        return Path(self._unpacked.name)
+        with _unpacking:
+            if self.digest not in _unpacked:
+                made = tempfile.TemporaryDirectory(prefix="clew_bundle_", ignore_cleanup_errors=True)
+                _unpacked[self.digest] = made
+        return Path(_unpacked[self.digest].name)
 
     def place(self, name: str) -> Path:
         """A file of it, on disk."""
         path = self.folder / name
-        if isinstance(self.source, Zip) and not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with self.source.open(name) as packed, open(path, "wb") as file:
-                while chunk := packed.read(_CHUNK):
-                    file.write(chunk)
+        if isinstance(self.source, Zip):
+            with _unpacking:  # another thread may be loading it
+                if not path.exists():
+                    self._unpack_one(name, path)
         return path
+
+    def _unpack_one(self, name: str, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        half = path.with_name(f"{path.name}.part")
+        with self.source.open(name) as packed, open(half, "wb") as file:
+            while chunk := packed.read(_CHUNK):
+                file.write(chunk)
+        os.replace(half, path)
 
     def unpack(self, under: str) -> Path:
         """A file or folder of it, on disk with everything in it."""
@@ -273,9 +300,22 @@ class Bundle:
             self.place(name)
         return self.folder / under
 
+    @cached_property
+    def _folders(self) -> dict[str, list[str]]:
+        """The files of each folder, also those deep in it."""
+        found: dict[str, list[str]] = {}
+        for name in self.files:
+            folder = name.rpartition("/")[0]
+            while folder:
+                found.setdefault(folder, []).append(name)
+                folder = folder.rpartition("/")[0]
+        return found
+
     def inside(self, under: str) -> list[str]:
         """The files that a file or folder of it is made of."""
-        found = [name for name in self.files if name == under or name.startswith(f"{under}/")]
+        if under in self.files:
+            return [under]
+        found = self._folders.get(under)
         if not found:
             raise unsafe(f"{self.path}: {under!r} is used and is not in it.")
         return found

@@ -61,7 +61,11 @@ def _readable(bundle: Bundle) -> Iterator[None]:
         what = f"{bundle.path} needs {error.name or 'a library'}, which cannot be imported: {error}."
         raise GraphError("bundle-unknown", what, "Install what is missing.") from error
     except Exception as error:
-        raise damaged(f"{bundle.path}: something in it is not as it should be: {error!r}.") from error
+        what = f"{bundle.path}: something in it is not as it should be: {error!r}."
+        found = versions.differences(bundle.page["versions"])
+        if not found:
+            raise damaged(what) from error
+        raise damaged(what, f"It was made with other versions ({', '.join(found)}): install those.") from error
 
 
 class World:
@@ -74,6 +78,7 @@ class World:
             library_thing(name, bundle)  # what is missing is told before anything runs
         opened_bundles.add(os.path.realpath(bundle.folder))
         self.package = Package(bundle, self._table())
+        weakref.finalize(self, self.package.forget).atexit = False
         self.decoder = Decoder(bundle, self.package, device)
         self._give_names()
         self.operators = [self.decoder.decode(said) for said in bundle.page["operators"]]
@@ -85,13 +90,14 @@ class World:
             warnings.warn(f"{said} Its results may differ.", BundleWarning, stacklevel=6)
 
     def _table(self) -> dict[str, str]:
-        """Old paths → paths in the bundle."""
+        """Old paths → paths in the bundle; those that were relative, also as they are here when they are made whole."""
         table: dict[str, str] = {}
         for one in self.bundle.page["assets"]:
             place = str(self.bundle.unpack(one["file"]))
             if "code" in one:
-                table[str(self.bundle.folder / CODE / one["code"])] = place
-            table[one["given"]] = table[one["place"]] = place
+                table[os.path.normpath(self.bundle.folder / CODE / one["code"])] = place
+            for given in (one["given"], one["place"]):
+                table[given] = table[os.path.abspath(os.path.expanduser(given))] = place
         return table
 
     def _give_names(self) -> None:

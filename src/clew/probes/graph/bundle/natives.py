@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import functools
 import os
+import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -36,6 +37,7 @@ _DOORS = {
 }
 _ROOTS = {home.partition(".")[0] for home in _DOORS}
 _IMPORT = ("builtins", "__import__")
+_STAT = ("os", "stat")
 _lock = threading.RLock()
 _depth = 0
 _patched: dict[tuple[str, str], tuple[Any, str, Any]] = {}  # a door → whose it is, under which name, what it was
@@ -64,6 +66,8 @@ def _watch() -> None:
         if _depth and _IMPORT not in _patched:
             _patched[_IMPORT] = (builtins, "__import__", builtins.__import__)
             builtins.__import__ = _importing(builtins.__import__)
+            _patched[_STAT] = (os, "stat", os.stat)
+            os.stat = _looking(os.stat)
         for home, names in _DOORS.items():
             module = sys.modules.get(home)
             for name in names if module is not None and _depth else ():
@@ -82,6 +86,17 @@ def _stand_at(home: str, name: str, module: Any) -> None:
     except (AttributeError, TypeError):  # it cannot be changed
         return
     _patched[home, name] = (owner, method, original)
+
+
+def _looking(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def looked(path: Any, *args: Any, **kwargs: Any) -> Any:
+        found = original(path, *args, **kwargs)
+        if stat.S_ISREG(found.st_mode):
+            constructors.looked(path)
+        return found
+
+    return looked
 
 
 def _importing(original: Callable[..., Any]) -> Callable[..., Any]:

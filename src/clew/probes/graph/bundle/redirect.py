@@ -27,9 +27,11 @@ def found(table: Mapping[str, str], path: Any) -> Any:
     if isinstance(text, bytes):
         text = os.fsdecode(text)
     direct = table.get(text) or table.get(os.path.normpath(text))
-    if direct is None:
-        inside = (place + text[len(known) :] for known, place in table.items() if text.startswith(known + os.sep))
-        direct = next(inside, None)
+    known = text
+    while direct is None and os.sep in known:  # a folder it is in
+        known = known.rpartition(os.sep)[0]
+        if known in table:
+            direct = table[known] + text[len(known) :]
     if direct is None:
         return path
     constructors.led(text, direct)

@@ -10,12 +10,14 @@ import importlib.machinery
 import itertools
 import sys
 from collections.abc import Mapping, Sequence
-from types import ModuleType
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from . import facades
 from .layout import CODE, Bundle, damaged
 from .names import PREFIX
-from .redirect import opening, redirected
+from .redirect import found, opening, redirected
 
 _count = itertools.count(1)
 _packages: dict[str, Package] = {}
@@ -32,9 +34,19 @@ class Package:
         self.table = table
         self.roots = {name.partition(".")[0] for name in self.said}
         self.builtins = {**vars(builtins), "__import__": self._import, "open": opening(table)}
+        self._make_known()
+
+    def _make_known(self) -> None:
         _packages[self.name] = self
         if _finder not in sys.meta_path:
             sys.meta_path.insert(0, _finder)
+
+    def forget(self) -> None:
+        """Nobody holds the graph any more: what its modules hold goes with it. Objects that are left stay."""
+        _packages.pop(self.name, None)
+        for name in list(sys.modules):
+            if name.partition(".")[0] == self.name:
+                sys.modules.pop(name, None)
 
     def module(self, name: str) -> ModuleType:
         if name not in self.said:
@@ -51,13 +63,25 @@ class Package:
         level: int = 0,
     ) -> ModuleType:
         """`import` in the bundle's code: its own modules come first."""
+        self._make_known()  # a function may outlive its graph
         root = name.partition(".")[0]
         if level or root not in self.roots or name not in self.said:
-            return builtins.__import__(name, globals, locals, fromlist or (), level)
+            found = builtins.__import__(name, globals, locals, fromlist or (), level)
+            return facades.seen(found, self._renamed)  # type: ignore[no-any-return]
         if fromlist:
             return builtins.__import__(f"{self.name}.{name}", globals, locals, fromlist, 0)
         importlib.import_module(f"{self.name}.{name}")
         return sys.modules[f"{self.name}.{root}"]
+
+    def _renamed(self, name: Any) -> Any:
+        """A module of the bundle by the name it has here."""
+        return f"{self.name}.{name}" if isinstance(name, str) and name in self.said else name
+
+
+def led(module: str, path: Any) -> Any:
+    """Where a path leads for a module; elsewhere only if the module came out of a bundle."""
+    package = _packages.get(module.partition(".")[0])
+    return path if package is None else found(package.table, path)
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
@@ -84,6 +108,18 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def is_package(self, fullname: str) -> bool:
         root, _, name = fullname.partition(".")
         return not name or bool(_packages[root].said[name]["package"])
+
+    def get_data(self, path: str) -> bytes:
+        """For `pkgutil.get_data`: a file beside a module."""
+        places = (found(package.table, path) for package in list(_packages.values()))
+        with open(next((place for place in places if place != path), path), "rb") as file:
+            return file.read()
+
+    def get_resource_reader(self, fullname: str) -> Any:
+        """For `importlib.resources`: the files beside a module."""
+        root, _, name = fullname.partition(".")
+        folder = Path(_file(_packages[root], name)).parent
+        return SimpleNamespace(files=lambda: folder)
 
     def exec_module(self, module: ModuleType) -> None:
         root, _, name = module.__name__.partition(".")

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clew.errors import GraphError
+from clew.errors import ClewError, GraphError
 from clew.probes.graph import operations
 from clew.probes.graph.nodes import Block, Build, Const, Guard, Input, Ref, Step, Template, Where
 from clew.probes.graph.operators import Operator
@@ -41,6 +41,7 @@ def save(graph: Graph, target: str | os.PathLike[str], assets: Option = None) ->
         taken = Assets(assets, staging)
         writer = _Writer(Encoder(taken, staging))
         page = writer.page(graph)
+        taken.opened_by(graph.steps)
         path = staging.finish(page)
     for said in (*taken.notices, *writer.encoder.warnings, *writer.encoder.code.notices):
         warnings.warn(said, BundleWarning, stacklevel=3)
@@ -77,9 +78,9 @@ class _Writer:
         """Everything that was opened or added, under the names it had."""
         taken, added = self.encoder.assets, self.encoder.assets.added
         opened = [one for each in self.encoder.objects if each and each["$"] == "made" for one in each.pop("opened")]
-        found = list({one["given"]: one for one in (*added, *opened)}.values())
-        taken.beside_code(found, self.encoder.code.roots)
-        return found
+        read = [one for file in self.encoder.code.read for one in taken.of_module(*file)]
+        found = list({one["given"]: one for one in (*added, *read, *opened)}.values())
+        return [*found, *taken.beside_code(found, self.encoder.code.roots)]
 
     def _packages(self, said: dict[str, Any]) -> set[str]:
         named = {step.target for step in self._steps if step.kind == "function" and isinstance(step.target, str)}
@@ -173,6 +174,11 @@ def _about(what: str) -> Iterator[None]:
         yield
     except CannotSaveError as reason:
         raise GraphError("bundle-cannot-save", f"{what} cannot be saved: {reason}.", _WAYS) from None
+    except (ClewError, OSError):
+        raise
+    except Exception as error:  # of what is saved, or of clew's own: it is told with the place, and with its traceback
+        said = f"{what} cannot be saved: {type(error).__name__}: {error}."
+        raise GraphError("bundle-cannot-save", said, _WAYS) from error
 
 
 def _title(step: Step) -> str:

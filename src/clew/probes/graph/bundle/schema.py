@@ -16,6 +16,7 @@ from clew.probes.graph import operations
 from clew.probes.graph.nodes import SEEN, Step
 
 from .layout import GRAPH, Bundle, damaged
+from .names import visible
 
 MARKS = tuple(field.name for field in fields(Step) if field.default is False)  # what is or is not so of a step
 
@@ -39,8 +40,9 @@ class Page:
         return damaged(f"{self.path}: {GRAPH} is not as it should be: {where} {what}.")
 
     def unknown(self, what: str) -> GraphError:
-        said = f"{self.path} uses {what}, which this clew does not know."
-        return GraphError("bundle-unknown", said, f"It was made with clew {self.clew}: install that or a newer.")
+        said = visible(f"{self.path} uses {what}, which this clew does not know.")
+        made_with = visible(str(self.clew)[:40])
+        return GraphError("bundle-unknown", said, f"It was made with clew {made_with}: install that or a newer.")
 
     def size(self, part: str) -> int:
         return len(self.page[part])

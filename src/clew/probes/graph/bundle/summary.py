@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import schema, trust, versions
+from . import schema, sketch, trust, versions
 from .layout import ASSETS, CODE, Bundle, as_it_should_be
 
 
@@ -28,6 +28,7 @@ def _described(bundle: Bundle, page: dict[str, Any]) -> dict[str, Any]:
         "outputs": _outputs(page["block"]),
         "operators": [_operator(said, page) for said in page["operators"]],
         "steps": sum(1 for _ in trust.steps_in(page["block"])),
+        "graph": sketch.Sketch(page).lines(),
         "functions": trust.function_names(bundle),
         "guards": list(_guards(page["block"])),
         "modules": [{"name": name, "file": said["file"]} for name, said in page["modules"].items()],

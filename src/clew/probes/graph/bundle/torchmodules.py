@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 from typing import TYPE_CHECKING, Any
 
-from clew.errors import GraphError
+from clew.errors import GraphError, OptionError
 
 from . import constructors, examples
 from .layout import MODELS, Bundle, damaged
@@ -270,7 +270,23 @@ def place_for(recorded: str, device: Any) -> str:
     import torch
 
     if device is not None:
-        return str(device)
+        return device_here(device)
     kind = recorded.partition(":")[0]
     there = kind == "cpu" or (kind == "cuda" and torch.cuda.is_available())
     return recorded if there or (kind == "mps" and torch.backends.mps.is_available()) else "cpu"
+
+
+def device_here(device: Any) -> str:
+    """torch's name of a device that was asked for; what is not there is no fault of the bundle's."""
+    import torch
+
+    try:
+        found = torch.device(device)
+        torch.empty(0, device=found)
+    except Exception as error:
+        there = ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
+        there += ["mps"] if torch.backends.mps.is_available() else []
+        reason = str(error).partition("\n")[0].rstrip(".")
+        what = f"torch has no device {device!r} here ({reason}); there is {', '.join(there)}."
+        raise OptionError("unknown-device", what, 'Say one of these, or device="cpu".') from None
+    return str(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -10,12 +11,19 @@ from clew.errors import GraphError
 from clew.probes.graph import operations, tensorflow
 
 from . import schema
-from .layout import Bundle
-from .names import PREFIX
+from .layout import AGAIN, Bundle
+from .names import PREFIX, visible
 
 _ROOTS = frozenset({*operations.ARRAYS, "sklearn", "uuid"})
 _KNOWN = frozenset({"copyreg:__newobj__", "copyreg:_reconstructor", "builtins:object", "logging:getLogger"})
-_REACHING = frozenset({"attrgetter", "methodcaller", "Formatter"})  # they reach into whatever they are given
+# They reach into whatever they are given, or make code of it.
+_REACHING = frozenset(
+    {
+        "attrgetter", "methodcaller", "Formatter", "FunctionType", "LambdaType", "CodeType", "CellType", "MethodType",
+        "ModuleType", "new_class", "prepare_class", "make_dataclass", "main", "test",
+    }
+)  # fmt: skip
+_DYNAMIC = ("import *", "globals", "vars(", "locals(", "setattr", "exec", "__dict__", "_getframe", "modules[")
 # Methods by which a value writes or reads files.
 _METHODS = (
     "to_*", "tofile", "write*", "read_*", "dump", "open", "unlink", "rename", "rmdir", "mkdir", "touch", "*link_to",
@@ -25,7 +33,8 @@ _METHODS = (
 _NEVER = (
     "*load*", "*save*", "*file*", "*eval*", "*read_*", "*to_*", "*hub*", "*utils*", "*f2py*", "*ctypes*", "*compile*",
     "*jit*", "*script*", "*testing*", "*package*", "*multiprocessing*", "*distributed*", "*cpp*", "*ops.*", "*memmap*",
-    "*DataSource*", "*pickle*", "*exec*", "*import*", "*query*", "*pipe", "*apply*", "*frompyfunc*", "*vectorize*",
+    "*datasource*", "*pickle*", "*exec*", "*import*", "*query*", "*pipe", "*apply*", "*frompyfunc*", "*vectorize*",
+    "*fromtxt*", "*fromregex*", "*store*", "*writer*", "*.io.*", "*fetch*", "*export*", "*open*", "*datasets*",
 )  # fmt: skip
 
 
@@ -34,6 +43,10 @@ def check(bundle: Bundle, trusted: bool | str | Iterable[str]) -> None:
     page = bundle.page
     for file in _files_used(page):
         bundle.inside(file)
+    for value in values_in(page):
+        if value["$"] == "code" and not _may_have(bundle, value["module"], value["name"].partition(".")[0]):
+            what = f"{bundle.path} uses {value['module']}:{value['name']}, which its code does not define."
+            raise GraphError("bundle-unknown", visible(what), AGAIN)
     if trusted is True:
         return
     names = _names(trusted)
@@ -44,11 +57,20 @@ def check(bundle: Bundle, trusted: bool | str | Iterable[str]) -> None:
         raise _refusal(bundle, untrusted, names)
 
 
+def _may_have(bundle: Bundle, module: str, name: str) -> bool:
+    """Whether a module may have a name, as far as its text tells: what is certainly unknown is told before it runs."""
+    said = bundle.page["modules"][module]
+    if not name or not said["file"] or name in said.get("names", {}):
+        return True
+    text = bundle.text(said["file"])
+    return re.search(rf"\b{re.escape(name)}\b", text) is not None or any(word in text for word in _DYNAMIC)
+
+
 def _names(trusted: Any) -> set[str]:
     listed = [trusted] if isinstance(trusted, str) else trusted or []
     names = list(listed) if isinstance(listed, Iterable) else [listed]
     if all(isinstance(name, str) for name in names):
-        return set(names)
+        return set(names) - {""}
     what = f"trusted= cannot be a {type(trusted).__name__}."
     raise GraphError("bad-option", what, "It is True, a name or a list of names, or a bundle's SHA-256.")
 
@@ -154,7 +176,8 @@ def is_allowed(name: str) -> bool:
         return tensorflow.computes(name)
     if module.lstrip("_") in operations.CALCULATING or root in operations.CALCULATING:
         return path.partition(".")[0] not in _REACHING
-    return root in _ROOTS and not any(fnmatch.fnmatchcase(f"{module}.{path}", pattern) for pattern in _NEVER)
+    whole = f"{module}.{path}".lower()
+    return root in _ROOTS and not any(fnmatch.fnmatchcase(whole, pattern) for pattern in _NEVER)
 
 
 def _is_covered(one: tuple[str, str], names: set[str]) -> bool:
@@ -173,26 +196,31 @@ def _refusal(bundle: Bundle, untrusted: list[tuple[str, str]], names: set[str]) 
         what = f"{bundle.path} is a program, and nobody has said that it may run. It would run: {listed}."
     digest = f"trusted=[{bundle.digest!r}]"
     ways = f"Look with `clew inspect`, then load with trusted=True, with the names that you trust, or with {digest}."
-    return GraphError("bundle-trust", what, ways)
+    return GraphError("bundle-trust", visible(what), ways)
 
 
 def summary(bundle: Bundle) -> list[str]:
     """What loading and running would do, in a few words each."""
-    page = bundle.page
+    page, values = bundle.page, list(values_in(bundle.page))[::-1]
     modules = [name for name, said in page["modules"].items() if said["file"]]
-    made = [_class_name(value) for value in page["objects"] if value["$"] == "made"]
-    exported = [value["class"] for value in page["objects"] if value["$"] in ("exported", "saved model", "keras")]
-    parts = [value["name"] for value in page["objects"] if value["$"] == "part"]
+    made = [_class_name(value) for value in values if value["$"] == "made"]
+    exported = [value["class"] for value in values if value["$"] in ("exported", "saved model", "keras")]
+    parts = [value["name"] for value in values if value["$"] == "part"]
     operators = [value["name"] for value in page["operators"]]
+    functions = sorted(
+        function_names(bundle), key=is_allowed
+    )  # what does more than compute is not hidden behind others
+    reached = [name for kind, name in would_run(bundle) if kind in ("private", "path")]
     said = [
         f"the code of {_few(modules)}" if modules else "",
         f"the functions {_few(parts)}" if parts else "",
         f"the constructors of {_few(made)}" if made else "",
         f"the exported models {_few(exported)}" if exported else "",
         f"the operators {_few(operators)}" if operators else "",
-        f"functions of libraries: {_few(function_names(bundle))}" if function_names(bundle) else "",
+        f"functions of libraries: {_few(functions)}" if functions else "",
+        f"what reaches into objects or to files: {_few(reached)}" if reached else "",
     ]
-    return [text for text in said if text] or ["Python operations alone"]
+    return [visible(text) for text in said if text] or ["Python operations alone"]
 
 
 def _class_name(value: dict[str, Any]) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import platform
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib import metadata
 from typing import Any
 
@@ -27,13 +29,34 @@ def here(packages: Iterable[str]) -> dict[str, str]:
 
 
 def _version(name: str) -> str | None:
-    told = getattr(sys.modules.get(name), "__dict__", {}).get("__version__")
-    if isinstance(told, str):
-        return str(told)
+    """What is installed under the name of a module: the same whether it was imported or not."""
+    found = _installed(_DISTRIBUTIONS.get(name, name))
+    if found is None:
+        found = next(filter(None, map(_installed, _distributions().get(name, ()))), None)
+    if found is None:
+        told = getattr(sys.modules.get(name), "__dict__", {}).get("__version__")
+        found = told if isinstance(told, str) else None
+    return found
+
+
+def _installed(distribution: str) -> str | None:
     try:
-        return metadata.version(_DISTRIBUTIONS.get(name, name))
-    except metadata.PackageNotFoundError:
+        return metadata.version(distribution)
+    except (metadata.PackageNotFoundError, ValueError):
         return None
+
+
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    """The packages that modules came in, where those have other names: `dateutil` is of python-dateutil."""
+    return metadata.packages_distributions()
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError, AttributeError):
+        return False
 
 
 def differences(recorded: dict[str, Any]) -> list[str]:
@@ -43,6 +66,8 @@ def differences(recorded: dict[str, Any]) -> list[str]:
         if name == "clew":
             continue
         now = platform.python_version() if name == "python" else _version(name)
+        if now is None and name.isidentifier() and _is_there(name):
+            continue  # of which version, it does not say
         if now != before and (name != "python" or _parts(str(now))[:2] != _parts(str(before))[:2]):
             found.append((_weight(name, str(before), now), f"{name} {before} → {now or 'not installed'}"))
     return [text for _, text in sorted(found)]

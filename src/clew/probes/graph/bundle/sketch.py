@@ -1,0 +1,117 @@
+"""A graph to look at, of a bundle that nobody has trusted: none of its operators and values is made, nothing is run.
+
+It is drawn as the real one would be; what stands for a value only has the name of its kind.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from clew.probes.graph.drawing import drawing
+from clew.probes.graph.graph import Graph
+from clew.probes.graph.nodes import Block, Build, Const, Event, Guard, Input, Ref, Step, Template, Where
+from clew.probes.graph.picture import text
+
+from . import schema
+from .layout import Bundle, as_it_should_be
+from .names import visible
+
+_CALLED = {"numpy": "ndarray", "numpy objects": "ndarray", "numpy scalar": "number", "tensor": "Tensor"}
+_DEEPEST = 20
+_CONTAINERS: dict[str, Any] = {"tuple": tuple, "set": set, "frozenset": frozenset}
+
+
+class Sketch:
+    """The steps and decisions of a page that the schema has passed."""
+
+    def __init__(self, page: dict[str, Any]) -> None:
+        self._page = page
+        inputs = [Input(said["id"], said["name"]) for said in page["inputs"]]
+        self.graph = Graph(inputs, self._block(page["block"]), visible(page.get("name", "pipeline")))
+
+    def lines(self) -> list[str]:
+        """One a step, with what it needs."""
+        return text(self.graph).split("\n")[1:]
+
+    def drawing(self) -> dict[str, Any]:
+        """Nodes and edges, as the page of a run has them."""
+        return drawing(self.graph)
+
+    def _block(self, said: dict[str, Any]) -> Block:
+        events: list[Event] = [
+            self._step(event["step"]) if "step" in event else self._guard(event["guard"]) for event in said["events"]
+        ]
+        output = self._template(said["output"]) if "output" in said else None
+        decision = self._guard(said["decision"]) if "decision" in said else None
+        branches = [(self._value(seen), self._block(inner)) for seen, inner in said.get("branches", ())]
+        return Block(events, output, decision, branches)
+
+    def _step(self, said: dict[str, Any]) -> Step:
+        kind, target = said["kind"], said["target"]
+        args = tuple(self._template(arg) for arg in said["args"])
+        kwargs = {name: self._template(value) for name, value in said.get("kwargs", ())}
+        done = self._operator(self._page["operators"][target]) if kind == "operator" else target
+        return Step(said["id"], kind, done, args, kwargs, Where(*said["where"]), type=said.get("type", ""))
+
+    def _guard(self, said: dict[str, Any]) -> Guard:
+        return Guard(said["kind"], said["ref"], self._value(said["expected"]), Where(*said["where"]), said["condition"])
+
+    def _template(self, said: Any) -> Template:
+        kind = said.get("$") if isinstance(said, dict) else None
+        if kind == "ref":
+            return Ref(said["id"])
+        if kind == "build":
+            keys = tuple(self._template(key) for key in said.get("keys", ()))
+            return Build(said["kind"], tuple(self._template(item) for item in said["items"]), keys)
+        return Const(self._value(said))
+
+    def _operator(self, said: dict[str, Any]) -> Any:
+        return SimpleNamespace(name=said["name"], target=SimpleNamespace(__module__=self._module(said)))
+
+    def _module(self, said: Any) -> str:
+        """The module that an operator is of."""
+        for _ in range(_DEEPEST):  # somebody may have made it lead to itself
+            kind = said["$"] if isinstance(said, dict) else None
+            if kind in ("code", "part"):
+                return str(said["module"])
+            if kind == "named":
+                return str(said["name"]).partition(":")[0]
+            if kind == "object":
+                said = self._page["objects"][said["number"]]
+            elif kind == "reduced":
+                said = said["args"][0] if said["args"] else said["call"]
+            elif kind in ("exported", "keras", "saved model"):
+                return "models"
+            elif kind is None:
+                break
+            else:
+                said = next((said[part] for part in ("target", "inner", "self", "class") if part in said), None)
+        return "__main__"  # where nobody knows: that of its line
+
+    def _value(self, said: Any) -> Any:
+        if isinstance(said, list):
+            return [self._value(item) for item in said]
+        if not isinstance(said, dict):
+            return said
+        kind = said["$"]
+        if kind in _CONTAINERS and all(not isinstance(item, list) for item in said["items"]):
+            return _CONTAINERS[kind](self._value(item) for item in said["items"])
+        if kind == "slice":
+            return slice(*(self._value(part) for part in said["parts"]))
+        return self._stand_in(said)
+
+    def _stand_in(self, said: dict[str, Any]) -> Any:
+        """Something that is called as the value's class would be."""
+        if said["$"] == "object":
+            said = self._page["objects"][said["number"]]
+        named = str(said.get("type") or said.get("name") or _CALLED.get(said["$"], said["$"]))
+        made = type("_", (), {})()
+        type(made).__name__ = made.__name__ = named.rpartition(":")[2].replace("\0", "")
+        return made
+
+
+def sketched(bundle: Bundle) -> Sketch:
+    with as_it_should_be(bundle.path):
+        schema.check(bundle)
+        return Sketch(bundle.page)
