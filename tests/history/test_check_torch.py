@@ -172,6 +172,12 @@ def test_none_among_samples_is_named() -> None:
     assert warning.text == "item 11: [1] is None, the other int."
 
 
+def test_an_array_among_tensors_is_named_though_its_shape_is_the_same() -> None:
+    samples = [torch.zeros(3), torch.zeros(3), torch.zeros(3).numpy()]
+    (warning,) = check(failed_collate(samples)).warnings
+    assert warning.items == (12,) and "numpy.ndarray float32 (3,), the others torch.Tensor" in warning.text
+
+
 def test_a_key_that_a_sample_lacks_is_named() -> None:
     (warning,) = check(failed_collate([{"x": uniform(2), "y": 1}, {"x": uniform(2)}])).warnings
     assert '["y"]' in warning.text

@@ -113,6 +113,32 @@ def test_the_part_of_a_loss_inside_a_model_is_the_items_own() -> None:
     assert all(item.loss == item.id for item in trace.items)
 
 
+def test_a_loss_of_the_users_own_is_a_loss_wherever_it_is_defined() -> None:
+    class FocalLoss(nn.Module):
+        def forward(self, given: Any, target: Any) -> Any:
+            return (given - target).abs().mean(1)
+
+    FocalLoss.__module__ = "__main__"  # as in a script or a notebook
+
+    def run(loader: Any) -> None:
+        for x, _ in loader:
+            FocalLoss()(Net()(x), x)
+
+    trace = traced(DataLoader(Numbers(), batch_size=3), run=run)
+    assert (trace.model.functions, trace.loss.functions) == (["Net"], ["FocalLoss"])
+
+
+def test_a_model_that_gives_its_loss_as_well_is_a_model() -> None:
+    class NetWithLoss(Net):
+        pass
+
+    def run(loader: Any) -> None:
+        for x, _ in loader:
+            NetWithLoss()(x)
+
+    assert traced(DataLoader(Numbers(), batch_size=3), run=run).model.functions == ["NetWithLoss"]
+
+
 def test_modules_inside_modules_are_there_as_deep_as_asked() -> None:
     def run(loader: Any) -> None:
         for x, _ in loader:

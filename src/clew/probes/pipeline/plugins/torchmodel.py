@@ -26,6 +26,7 @@ _LOSSES = (
     "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "poisson_nll_loss",
     "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
 )  # fmt: skip
+_MODELS_TOO = ("WithLoss", "AndLoss")  # a model that gives its loss as well
 _SAME = 20  # steps of an optimizer with the same items
 _spots: weakref.WeakKeyDictionary[type, Spot] = weakref.WeakKeyDictionary()
 
@@ -99,7 +100,7 @@ _eager: weakref.WeakSet[Site] = weakref.WeakSet()
 def _spot(cls: type) -> Spot:
     forward = getattr(cls, "forward", None)
     name = cls.__qualname__.rpartition("<locals>.")[2]
-    is_loss = issubclass(cls, _Loss) or (name.endswith("Loss") and cls.__module__ != "__main__")
+    is_loss = issubclass(cls, _Loss) or (name.endswith(("Loss", "Criterion")) and not name.endswith(_MODELS_TOO))
     code = getattr(forward, "__code__", None)
     return Spot(
         "loss" if is_loss else "model",
