@@ -333,6 +333,22 @@ def test_a_position_counts_without_self_and_must_be_there() -> None:
             def f(self, x: int) -> None: ...
 
 
+@pytest.mark.parametrize("options", [{"params": 2.5}, {"params": object()}, {"result": 5}, {"result": ("a", 5)}])
+def test_an_option_of_a_wrong_type_is_named(options: Any) -> None:
+    with pytest.raises(OptionError, match=f"{next(iter(options))}="):
+        clew.stage("scale", **options)(lambda a: a)
+
+
+def test_a_single_position_need_not_be_a_list() -> None:
+    @clew.stage("scale", params=1)
+    def scale(value: int, by: int) -> int:
+        return value * by
+
+    with clew.items(1) as trace:
+        scale(2, 3)
+    assert trace.scale[0].inputs == {"by": 3}
+
+
 def test_a_result_has_no_name_of_a_parameter() -> None:
     with pytest.raises(OptionError, match="is also the name of something the stage is given"):
 

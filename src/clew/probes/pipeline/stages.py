@@ -145,7 +145,8 @@ class StageMaker:
         result  the name of what it gives; names, if it gives a tuple
         """
         if not stage or not isinstance(stage, str):
-            what = f"clew.stage() takes the name of the stage first, not {_described(stage)}."
+            given = "an empty text" if stage == "" else _described(stage)
+            what = f"clew.stage() takes the name of the stage first, not {given}."
             raise OptionError("bad-option", what, 'Write @clew.stage("clean").')
 
         def decorate(target: F) -> F:
