@@ -621,6 +621,21 @@ def test_workers_that_each_give_the_whole_dataset_are_found_by_its_content() -> 
     assert "worker 0 and worker 1" in warning.text and "get_worker_info" in warning.remedy
 
 
+def test_workers_that_give_the_same_small_items_in_the_same_order_are_found() -> None:
+    pipeline = Pipeline()
+    for id in range(4):
+        pipeline.add("dataset", "Stream.__iter__", {}, (float(id // 2), "text"), [id], where=f"worker {id % 2}")
+    (warning,) = pipeline.check().warnings
+    assert (warning.kind, warning.items) == ("equal-items", (0, 1, 2, 3))
+
+
+def test_small_items_that_are_equal_by_chance_are_no_duplicates() -> None:
+    pipeline = Pipeline()
+    for id, label in enumerate([0, 0, 1, 1, 0, 0, 1, 0]):
+        pipeline.add("dataset", "Stream.__iter__", {}, label, [id], where=f"worker {id % 2}")
+    assert not pipeline.check()
+
+
 def test_two_items_of_the_same_content_are_a_note() -> None:
     pipeline = Pipeline()
     content = images(3)

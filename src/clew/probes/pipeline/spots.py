@@ -105,7 +105,7 @@ def spot_of(
     )
 
 
-def _result_name(result: Result, inputs: Iterable[str]) -> str | tuple[str, ...]:
+def _result_name(result: Any, inputs: Iterable[str]) -> str | tuple[str, ...]:
     taken = set(inputs)
     if result is None:
         return RESULT if RESULT not in taken else "returned"
@@ -149,7 +149,7 @@ class Names:
             return list(self._wanted)
         return [p.name for p in self._parameters if p.kind not in (_KINDS.VAR_POSITIONAL, _KINDS.VAR_KEYWORD)]
 
-    def _checked(self, params: Params, where: str) -> dict[str, str | int] | None:
+    def _checked(self, params: Any, where: str) -> dict[str, str | int] | None:
         """By captured name: the parameter's name, or its position."""
         if params is None:
             return None

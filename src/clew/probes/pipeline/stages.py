@@ -145,8 +145,7 @@ class StageMaker:
         result  the name of what it gives; names, if it gives a tuple
         """
         if not stage or not isinstance(stage, str):
-            given = "an empty text" if stage == "" else _described(stage)
-            what = f"clew.stage() takes the name of the stage first, not {given}."
+            what = f"clew.stage() takes the name of the stage first, not {_described(stage)}."
             raise OptionError("bad-option", what, 'Write @clew.stage("clean").')
 
         def decorate(target: F) -> F:
@@ -172,6 +171,8 @@ class StageMaker:
 
 
 def _described(thing: object) -> str:
+    if thing == "":
+        return "an empty text"
     name = getattr(thing, "__qualname__", None)
     return f"the {type(thing).__name__} {name}" if isinstance(name, str) else f"a {type(thing).__name__}"
 
