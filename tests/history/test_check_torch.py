@@ -58,6 +58,19 @@ def test_channels_last_into_a_convolution_are_told_with_what_it_raised() -> None
     assert "permute(0, 3, 1, 2)" in warning.remedy
 
 
+def test_small_images_with_channels_last_are_told_if_a_convolution_raised() -> None:
+    x = uniform(2, 6, 6, 3)
+    with pytest.raises(RuntimeError) as raised:
+        nn.Conv2d(3, 4, 3)(x)
+    assert warned(check(through_model(x, error=f"RuntimeError: {raised.value}"))) == ["channels-last"]
+
+
+def test_a_model_that_puts_the_channels_first_by_itself_is_fine() -> None:
+    given = uniform(2, 32, 32, 3)
+    assert warned(check(through_model(given, uniform(2, 10), convolved=(2, 3, 32, 32)))) == []
+    assert warned(check(through_model(given, uniform(2, 10), convolved=(2, 32, 32, 3)))) == ["channels-last"]
+
+
 def test_channels_last_are_told_by_the_shape_alone() -> None:
     assert warned(check(through_model(uniform(2, 32, 32, 1), uniform(2, 10)))) == ["channels-last"]
 

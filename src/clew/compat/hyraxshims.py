@@ -30,7 +30,8 @@ class Shim:
     """Stands in the place of a function: while there is a trace, its calls are kept."""
 
     def __init__(self, original: Any, trace_def: TraceDef, trace: Callable[[], TraceResult | None]) -> None:
-        for name, place in (trace_def.params_to_capture or {}).items():
+        positions: dict[str, Any] = dict(trace_def.params_to_capture or {})
+        for name, place in positions.items():
             if not isinstance(place, int):
                 what = f"params_to_capture leads from names to positions, and {name!r} leads to {place!r}."
                 raise OptionError("bad-option", what, f'E.g. {{"{name}": 1}}, where 0 is `self`.')

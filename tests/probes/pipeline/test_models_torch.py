@@ -139,6 +139,18 @@ def test_a_model_that_gives_its_loss_as_well_is_a_model() -> None:
     assert traced(DataLoader(Numbers(), batch_size=3), run=run).model.functions == ["NetWithLoss"]
 
 
+def test_what_the_first_convolution_of_a_model_was_given_is_known_and_stored() -> None:
+    class ChannelsLast(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return nn.Conv2d(3, 1, 1)(x.permute(0, 3, 1, 2))
+
+    with clew.items(1) as trace:
+        ChannelsLast()(torch.rand(2, 16, 16, 3))
+    stored = clew.open("latest").trace
+    assert trace.model[0].passage.convolved == stored.model[0].passage.convolved == (2, 3, 16, 16)
+    assert not trace.check()
+
+
 def test_modules_inside_modules_are_there_as_deep_as_asked() -> None:
     def run(loader: Any) -> None:
         for x, _ in loader:

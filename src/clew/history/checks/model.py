@@ -77,16 +77,25 @@ def _channels(passage: Passage, leaf: Leaf) -> Iterator[Finding]:
     """By its shape, for torch alone: other libraries have the channels last on purpose."""
     shape = leaf.shape or ()
     last = len(shape) - 1
-    if leaf.library != "torch" or channels_axis(shape) != last or min(shape[last - 2 : last]) < 16:
+    if leaf.library != "torch" or leaf.is_aside or not (leaf.is_float or leaf.dtype == "uint8"):
         return
-    if leaf.is_aside or not (leaf.is_float or leaf.dtype == "uint8"):
+    raised = _raised_for(passage, shape)
+    if not raised and (channels_axis(shape) != last or min(shape[last - 2 : last]) < 16):
         return
+    if not raised and passage.convolved and passage.convolved != shape:
+        return  # the model puts them where they belong
     text = f"{name_of(leaf)} is {leaf.told()}: the last axis looks like {shape[last]} channels, and a convolution"
     text = f"{text} reads axis 1, of length {shape[1]}, as channels."
-    if passage.error and _CHANNELS_ERROR.search(passage.error):
+    if raised:
         text = f"{text} It raised {passage.error}"
     order = "0, 3, 1, 2" if last == 3 else "0, 4, 1, 2, 3"
     yield found("channels-last", passage, text, f"Put the channels first: `.permute({order})`.")
+
+
+def _raised_for(passage: Passage, shape: tuple[int, ...]) -> bool:
+    """Whether a convolution missed as many channels as the last axis has, and found as many as there are rows."""
+    match = _CHANNELS_ERROR.search(passage.error or "")
+    return match is not None and len(shape) in (4, 5) and (int(match[1]), int(match[2])) == (shape[-1], shape[1])
 
 
 def _doubles(seen: Seen, passage: Passage, leaf: Leaf) -> Iterator[Finding]:

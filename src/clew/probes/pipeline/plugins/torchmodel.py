@@ -5,20 +5,24 @@ from __future__ import annotations
 import os
 import weakref
 from pathlib import Path
+from threading import get_ident
 from types import FunctionType
 from typing import Any
 
 import torch
 from torch.nn import functional
 from torch.nn.modules import module as torch_module
+from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.loss import _Loss
 from torch.optim import Optimizer
 
 from clew.probes import eager
 from clew.probes.pipeline.plugins import Site, site
 from clew.probes.pipeline.spots import Names, Spot, fixed, spot_of
+from clew.probes.pipeline.staged import StagedCall
 from clew.probes.pipeline.stages import Passer, is_stage
 from clew.probes.pipeline.tracing import Tracing, current
+from clew.recorder.live import place_of
 
 _LOSSES = (
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "ctc_loss",
@@ -72,6 +76,8 @@ def _pass(tracing: Tracing, original: Any, module: Any, args: tuple[Any, ...], k
     if cls.__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None:
         cls = type(module.__dict__.get("_modules", {}).get("_orig_mod", module))
         _uncompiled(tracing)
+    if isinstance(module, _ConvNd):
+        _note_convolved(args)
     spot = _spots.get(cls)
     if spot is None:
         spot = _spots[cls] = _spot(cls)
@@ -80,6 +86,13 @@ def _pass(tracing: Tracing, original: Any, module: Any, args: tuple[Any, ...], k
         return original(module, *args, **kwargs)  # the user's own stage; a transform
     mode = "train" if module.training else "eval"
     return tracing.run(spot, original, (module, *args), kwargs, mode=mode)
+
+
+def _note_convolved(args: tuple[Any, ...]) -> None:
+    """What the first convolution of a model is given tells whether its channels are where they belong."""
+    call = place_of(get_ident()).call
+    if isinstance(call, StagedCall) and call.spot.kind == "model" and args and isinstance(args[0], torch.Tensor):
+        call.meta.setdefault("convolved", list(args[0].shape))
 
 
 def _uncompiled(tracing: Tracing) -> None:
