@@ -209,6 +209,19 @@ def test_floats_in_the_range_of_bytes_go_into_a_model() -> None:
     assert re.search(r"`x` is float32 \(4, 3, 16, 16\) with values \S+…25\d", warning.text)
 
 
+def test_bytes_are_told_at_the_loader_if_no_model_is_seen() -> None:
+    pipeline = Pipeline()
+    pipeline.add("loader", "DataLoader.__next__", {}, [images(4, 0, 255), np.arange(4)], range(4), by_row=True, batch=0)
+    (warning,) = pipeline.check().warnings
+    assert (warning.kind, warning.stage) == ("bytes-as-floats", "loader") and "255" in warning.text
+
+
+def test_pictures_of_a_pipeline_without_a_loader_may_be_bytes_in_floats() -> None:
+    pipeline = Pipeline()
+    pipeline.add("blur", "blur", images(4, 0, 255), images(4, 0, 255), range(4), by_row=True)
+    assert not pipeline.check()
+
+
 def test_a_very_dark_picture_of_whole_numbers_is_bytes_too() -> None:
     pipeline = Pipeline()
     pipeline.model(np.floor(images(4, 0, 40)), np.zeros((4, 10)))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from clew.history.checks.finding import Finding
 from clew.history.checks.leaf import Leaf, channels_axis
-from clew.history.checks.seen import Seen, found, key_of, name_of, principal
+from clew.history.checks.seen import Seen, found, is_collate, key_of, name_of, principal
 from clew.records import Passage
 
 _CHANNELS_ERROR = re.compile(r"to have (\d+) channels, but got (\d+) channels")
@@ -17,6 +17,8 @@ _DARKEST = 16  # the largest byte of a picture so dark that it could be somethin
 
 def into_models(seen: Seen) -> Iterator[Finding]:
     models = seen.models()
+    if not models:
+        yield from _out_of_loaders(seen)
     for place, passage in enumerate(models):
         prepared = any(_is_prepared(seen, passage, later) for later in models[place + 1 :])
         for leaf in seen.inputs(passage):
@@ -38,6 +40,19 @@ def _is_prepared(seen: Seen, passage: Passage, later: Passage) -> bool:
     if leaf is None or not leaf.is_float or not leaf.is_image:
         return False
     return channels_axis(leaf.shape) != len(leaf.shape or ()) - 1 and not has_range_of_bytes(leaf)
+
+
+def _out_of_loaders(seen: Seen) -> Iterator[Finding]:
+    """Where no model is seen, what a loader gives is meant for one."""
+    last = seen.stages[-1:]
+    for passage in seen.passages:
+        if passage.stage not in last or not (passage.stage == "loader" or is_collate(passage)):
+            continue
+        for leaf in seen.outputs(passage):
+            if leaf.is_array and leaf.is_float and not leaf.is_aside and has_range_of_bytes(leaf):
+                told = f"{name_of(leaf, 'the batch')} is {leaf.told()} with values {leaf.range_told()}"
+                text = f"{told}: floats in the range of bytes."
+                yield found("bytes-as-floats", passage, text, "Divide by 255 before they go into a model.")
 
 
 def _bytes(passage: Passage, leaf: Leaf) -> Iterator[Finding]:
