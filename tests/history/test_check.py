@@ -209,6 +209,13 @@ def test_floats_in_the_range_of_bytes_go_into_a_model() -> None:
     assert re.search(r"`x` is float32 \(4, 3, 16, 16\) with values \S+…25\d", warning.text)
 
 
+def test_a_model_that_divides_by_255_itself_is_fine() -> None:
+    for x in (images(4, 0, 255), images(4, 0, 255).astype("uint8")):
+        pipeline = Pipeline()
+        pipeline.model(x, scores(4), range(4), convolved=(4, 3, 16, 16), convolved_range=(0.0, 1.0))
+        assert not pipeline.check()
+
+
 def test_bytes_are_told_at_the_loader_if_no_model_is_seen() -> None:
     pipeline = Pipeline()
     pipeline.add("loader", "DataLoader.__next__", {}, [images(4, 0, 255), np.arange(4)], range(4), by_row=True, batch=0)

@@ -142,13 +142,14 @@ def test_a_model_that_gives_its_loss_as_well_is_a_model() -> None:
 def test_what_the_first_convolution_of_a_model_was_given_is_known_and_stored() -> None:
     class ChannelsLast(nn.Module):
         def forward(self, x: Any) -> Any:
-            return nn.Conv2d(3, 1, 1)(x.permute(0, 3, 1, 2))
+            return nn.Conv2d(3, 1, 1)(x.permute(0, 3, 1, 2) / 255)
 
     with clew.items(1) as trace:
-        ChannelsLast()(torch.rand(2, 16, 16, 3))
+        ChannelsLast()(torch.rand(2, 16, 16, 3) * 255)
     stored = clew.open("latest").trace
     assert trace.model[0].passage.convolved == stored.model[0].passage.convolved == (2, 3, 16, 16)
-    assert not trace.check()
+    low, high = stored.model[0].passage.convolved_range
+    assert 0 <= low < high <= 1 and not trace.check()
 
 
 def test_modules_inside_modules_are_there_as_deep_as_asked() -> None:

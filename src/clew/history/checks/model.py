@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from clew.history.checks.finding import Finding
+from clew.history.checks.finding import Finding, Level
 from clew.history.checks.leaf import Leaf, channels_axis
 from clew.history.checks.seen import Seen, found, is_collate, key_of, name_of, principal
 from clew.records import Passage
@@ -59,12 +59,16 @@ def _bytes(passage: Passage, leaf: Leaf) -> Iterator[Finding]:
     if leaf.is_aside:
         return
     told = f"{name_of(leaf)} is {leaf.told()} with values {leaf.range_told()}"
-    if leaf.is_float and has_range_of_bytes(leaf):
+    scaled = passage.convolved_range and max(passage.convolved_range) <= _DARKEST
+    if leaf.is_float and has_range_of_bytes(leaf) and not scaled:
         text = f"{told}: floats in the range of bytes go into the model."
         yield found("bytes-into-model", passage, text, "Divide by 255, and normalise as the model was trained.")
     elif leaf.is_integer and leaf.is_image and _reaches(leaf, _DARKEST, 255):
         text = f"{told}: an image of integers goes into the model."
-        yield found("integers-into-model", passage, text, "Convert it to floats (and divide by 255) before.")
+        remedy = "Convert it to floats (and divide by 255) before."
+        # Where a convolution was given floats, the model has converted them itself.
+        level: Level = "note" if scaled and passage.error is None else "warning"
+        yield found("integers-into-model", passage, text, remedy, level=level)
 
 
 def _reaches(leaf: Leaf, least: float, most: float) -> bool:

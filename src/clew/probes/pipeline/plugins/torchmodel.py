@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
 from pathlib import Path
@@ -89,10 +90,15 @@ def _pass(tracing: Tracing, original: Any, module: Any, args: tuple[Any, ...], k
 
 
 def _note_convolved(args: tuple[Any, ...]) -> None:
-    """What the first convolution of a model is given tells whether its channels are where they belong."""
+    """What the first convolution of a model is given tells whether the model itself has put it right."""
     call = place_of(get_ident()).call
-    if isinstance(call, StagedCall) and call.spot.kind == "model" and args and isinstance(args[0], torch.Tensor):
-        call.meta.setdefault("convolved", list(args[0].shape))
+    if not isinstance(call, StagedCall) or call.spot.kind != "model" or "convolved" in call.meta:
+        return
+    if args and isinstance(args[0], torch.Tensor):
+        given = args[0].detach()
+        call.meta["convolved"] = list(given.shape)
+        with contextlib.suppress(Exception):  # a tensor without numbers, or in the midst of torch.func
+            call.meta["convolved_range"] = [float(bound) for bound in torch.aminmax(given)]
 
 
 def _uncompiled(tracing: Tracing) -> None:
