@@ -355,6 +355,18 @@ def test_rows_that_are_all_equal_though_the_items_differ() -> None:
     assert (warning.kind, warning.stage) == ("rows-all-equal", "collate")
 
 
+def test_short_rows_that_are_all_equal_are_told_if_their_numbers_differ() -> None:
+    pipeline = Pipeline()
+    pipeline.model(np.tile(np.array([1.5, 2.5, -3.0], "float32"), (4, 1)), scores(4), range(4))
+    assert warned(pipeline.check()) == ["rows-all-equal"]
+
+
+def test_short_rows_of_zeros_and_ones_may_well_be_equal() -> None:
+    pipeline = Pipeline()
+    pipeline.model(np.tile(np.array([0.0, 1.0, 0.0], "float32"), (4, 1)), scores(4), range(4))
+    assert not pipeline.check()
+
+
 def test_inputs_that_are_one_number_everywhere() -> None:
     pipeline = Pipeline()
     for number in range(2):
