@@ -197,6 +197,8 @@ class Passage:
     devices: dict[str, str] = field(default_factory=dict)  # of tensors elsewhere than in CPU memory: "x[0]" → "cuda:0"
     rows: int | None = None  # captured was only a part: of so many rows
     mode: str = ""  # "train" or "eval", for a model
+    convolved: tuple[int, ...] = ()  # the shape of what the first convolution in a model was given
+    convolved_range: tuple[float, ...] = ()  # its smallest and its largest number
     called: Any = None  # one item: what `id=` calls it
     started: int = 0  # ns
     duration: int | None = None  # ns; None while it runs
@@ -221,6 +223,8 @@ def passage_from(noted: dict[str, Any], **known: Any) -> Passage:
         devices=dict(noted.get("devices", {})),
         rows=noted.get("rows"),
         mode=noted.get("mode", ""),
+        convolved=tuple(noted.get("convolved", ())),
+        convolved_range=tuple(noted.get("convolved_range", ())),
         called=noted.get("called"),
         **known,
     )

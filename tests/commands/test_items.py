@@ -76,3 +76,20 @@ def test_a_machine_gets_the_passages(recorded: Path, capsys: pytest.CaptureFixtu
     assert [(one["stage"], one["ids"]) for one in told] == [
         (stage, [item]) for item in ("row-0", "row-1") for stage in ("load", "use")
     ]
+
+
+def test_a_program_that_was_stopped_is_told_with_how_to_see_its_trace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    main(["run", "--items", "2", str(script)])
+    said = capsys.readouterr().err
+    assert "2 items passed 2 stages, and the program was stopped" in said and "clew show latest --trace" in said
+
+
+def test_no_run_is_begun_for_a_number_of_items_that_cannot_be(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    assert main(["run", "--items", "0", str(script)]) == 2
+    assert clew.runs() == []

@@ -293,6 +293,32 @@ def test_every_argument_has_its_number_and_keyword_only_ones_their_name(trace: T
     ]
 
 
+@pytest.mark.parametrize("captured", [None, {}])
+def test_without_names_every_argument_is_captured_and_the_result_has_hyraxs_name(
+    trace: TraceResult, captured: Any
+) -> None:
+    add = hyrax.TraceResult._make_shim(lambda a, b: a + b, TraceDef("add", "add", captured, None, "collate"))
+    assert add(1, 2) == 3
+    assert trace.collate[0].params == {"000_call": 1, "001_call": 2}
+    assert trace.collate[0].retval == {"return_value": 3}
+
+
+def test_a_parameter_is_captured_by_its_position_alone() -> None:
+    with pytest.raises(OptionError, match=r"'image' leads to 'image'"):
+        trace_func(stage_name="collate", params_to_capture={"image": "image"})(len)
+
+
+def test_a_shim_of_a_class_method_or_a_static_one_is_one_too(trace: TraceResult) -> None:
+    definition = TraceDef("make", "make", {}, "made", "collate")
+
+    class Made:
+        by_class = TraceResult._make_shim(classmethod(lambda cls, x: (cls, x)), definition)
+        static = TraceResult._make_shim(staticmethod(lambda x: x), definition)
+
+    assert Made.by_class(1) == (Made, 1) and Made().static(2) == 2
+    assert len(trace.collate) == 2
+
+
 def test_a_position_that_does_not_exist_is_left_out(trace: TraceResult) -> None:
     @trace_func(stage_name="collate", params_to_capture={"rows": 0, "more": 7})
     def collate(rows: Any) -> Any:

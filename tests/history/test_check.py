@@ -181,6 +181,13 @@ def test_samples_are_compared_with_their_batch_field_by_field() -> None:
     assert [one.text for one in pipeline.check().notes] == ['["image"]: shape (3, 16, 16) → (4, 3, 16, 16)']
 
 
+def test_samples_are_compared_with_a_batch_that_has_names_of_its_own() -> None:
+    pipeline = Pipeline()
+    samples = images(4)
+    pipeline.batch(0, range(4), [(x, 1) for x in samples], {"x": samples, "y": np.ones(4, "int64")})
+    assert '["x"]: shape (3, 16, 16) → (4, 3, 16, 16)' in str(pipeline.check())
+
+
 def test_missing_values_that_are_filled_are_a_change() -> None:
     pipeline = Pipeline()
     gaps = np.array([[1.0, np.nan], [3.0, 4.0]])
@@ -206,6 +213,26 @@ def test_floats_in_the_range_of_bytes_go_into_a_model() -> None:
     (warning,) = pipeline.check().warnings
     assert warning.kind == "bytes-into-model" and "0.0" not in warning.remedy
     assert re.search(r"`x` is float32 \(4, 3, 16, 16\) with values \S+…25\d", warning.text)
+
+
+def test_a_model_that_divides_by_255_itself_is_fine() -> None:
+    for x in (images(4, 0, 255), images(4, 0, 255).astype("uint8")):
+        pipeline = Pipeline()
+        pipeline.model(x, scores(4), range(4), convolved=(4, 3, 16, 16), convolved_range=(0.0, 1.0))
+        assert not pipeline.check()
+
+
+def test_bytes_are_told_at_the_loader_if_no_model_is_seen() -> None:
+    pipeline = Pipeline()
+    pipeline.add("loader", "DataLoader.__next__", {}, [images(4, 0, 255), np.arange(4)], range(4), by_row=True, batch=0)
+    (warning,) = pipeline.check().warnings
+    assert (warning.kind, warning.stage) == ("bytes-as-floats", "loader") and "255" in warning.text
+
+
+def test_pictures_of_a_pipeline_without_a_loader_may_be_bytes_in_floats() -> None:
+    pipeline = Pipeline()
+    pipeline.add("blur", "blur", images(4, 0, 255), images(4, 0, 255), range(4), by_row=True)
+    assert not pipeline.check()
 
 
 def test_a_very_dark_picture_of_whole_numbers_is_bytes_too() -> None:
@@ -334,6 +361,18 @@ def test_rows_that_are_all_equal_though_the_items_differ() -> None:
     assert (warning.kind, warning.stage) == ("rows-all-equal", "collate")
 
 
+def test_short_rows_that_are_all_equal_are_told_if_their_numbers_differ() -> None:
+    pipeline = Pipeline()
+    pipeline.model(np.tile(np.array([1.5, 2.5, -3.0], "float32"), (4, 1)), scores(4), range(4))
+    assert warned(pipeline.check()) == ["rows-all-equal"]
+
+
+def test_short_rows_of_zeros_and_ones_may_well_be_equal() -> None:
+    pipeline = Pipeline()
+    pipeline.model(np.tile(np.array([0.0, 1.0, 0.0], "float32"), (4, 1)), scores(4), range(4))
+    assert not pipeline.check()
+
+
 def test_inputs_that_are_one_number_everywhere() -> None:
     pipeline = Pipeline()
     for number in range(2):
@@ -405,6 +444,53 @@ def test_nan_of_the_data_that_are_filled_are_a_note() -> None:
     pipeline.model(np.nan_to_num(row)[None], np.array([[0.3]]), [0])
     findings = pipeline.check()
     assert not findings and "nan-in-data" in kinds(findings.notes)
+
+
+def test_nan_made_between_two_stages_are_told_where_they_arrive() -> None:
+    pipeline = Pipeline()
+    x = images(4)
+    pipeline.add("loader", "DataLoader.__next__", None, x, range(4), by_row=True, batch=0)
+    x = x.copy()
+    x[2, 0, 0, 0] = np.nan
+    pipeline.model(x, np.full((4, 2), np.nan), range(4), batch=0)
+    (warning,) = pipeline.check().warnings
+    assert (warning.kind, warning.stage, warning.items) == ("nan-appears", "model", (2,))
+    assert "row 2 of batch 0" in warning.text and "between the two" in warning.text
+
+
+def test_nan_between_two_stages_that_are_filled_are_a_note() -> None:
+    pipeline = Pipeline()
+    pipeline.add("read", "read", "a.csv", 1.0, [0])
+    pipeline.add("fill", "fill", float("nan"), 0.0, [0])
+    findings = pipeline.check()
+    assert not findings and kinds(findings.notes)[0] == "nan-appears"
+
+
+def test_nan_that_the_first_stage_is_given_are_of_the_data() -> None:
+    pipeline = Pipeline()
+    bad = np.array([1.0, np.nan])
+    pipeline.add("clean", "clean", bad, bad * 2, [0])
+    pipeline.model(bad * 2, bad, [0])
+    (warning,) = pipeline.check().warnings
+    assert (warning.kind, warning.stage, warning.items) == ("nan-in-data", "clean", (0,))
+
+
+def test_nan_in_the_gradients_alone_are_put_down_to_the_backward_pass() -> None:
+    pipeline = Pipeline()
+    pipeline.loss(scores(2), np.array([0, 1]), 0.0)
+    step = pipeline.add("optimizer", "SGD.step", {"gradient_norm": float("nan")}, None, fields=True)
+    step.outputs.clear()
+    (warning,) = pipeline.check().warnings
+    assert (warning.kind, warning.stage) == ("nan-appears", "optimizer") and "backward" in warning.remedy
+
+
+def test_the_nan_that_came_first_are_told_first() -> None:
+    pipeline = Pipeline()
+    pipeline.add("read", "read", "a", np.ones(2), [0])
+    pipeline.model(np.array([np.nan, 1.0]), np.array([np.nan, 1.0]), [0])
+    pipeline.add("read", "read", "b", np.ones(2), [1])
+    pipeline.model(np.ones(2), np.array([np.nan, 1.0]), [1])
+    assert [one.items for one in pipeline.check().warnings] == [(0,), (1,)]
 
 
 def test_minus_infinity_in_a_mask_is_meant() -> None:
@@ -573,6 +659,21 @@ def test_workers_that_each_give_the_whole_dataset_are_found_by_its_content() -> 
     assert "worker 0 and worker 1" in warning.text and "get_worker_info" in warning.remedy
 
 
+def test_workers_that_give_the_same_small_items_in_the_same_order_are_found() -> None:
+    pipeline = Pipeline()
+    for id in range(4):
+        pipeline.add("dataset", "Stream.__iter__", {}, (float(id // 2), "text"), [id], where=f"worker {id % 2}")
+    (warning,) = pipeline.check().warnings
+    assert (warning.kind, warning.items) == ("equal-items", (0, 1, 2, 3))
+
+
+def test_small_items_that_are_equal_by_chance_are_no_duplicates() -> None:
+    pipeline = Pipeline()
+    for id, label in enumerate([0, 0, 1, 1, 0, 0, 1, 0]):
+        pipeline.add("dataset", "Stream.__iter__", {}, label, [id], where=f"worker {id % 2}")
+    assert not pipeline.check()
+
+
 def test_two_items_of_the_same_content_are_a_note() -> None:
     pipeline = Pipeline()
     content = images(3)
@@ -650,6 +751,13 @@ def test_a_collate_that_fails_with_samples_that_are_alike_says_so() -> None:
     assert warning.kind == "collate-failed" and "alike" in warning.text
 
 
+def test_a_collate_that_fails_is_told_where_its_samples_are_not_known() -> None:
+    pipeline = Pipeline()
+    pipeline.add("collate", "default_collate", None, None, [0, 1], error="TypeError: found <class 'object'>")
+    (warning,) = pipeline.check().warnings
+    assert warning.kind == "collate-failed" and "found <class 'object'>" in warning.text
+
+
 # ---- training and evaluation
 
 
@@ -662,6 +770,21 @@ def test_training_and_evaluation_that_are_normalised_differently() -> None:
     assert re.search(
         r"train -2\S*…2\S*, mean 0\S* std 1\.\S+ .*eval \S+…\S+, mean 0\S* std 0\.\S+ \(4 items\)", warning.text
     )
+
+
+def test_two_normalisations_with_other_figures_are_told_apart() -> None:
+    pipeline = Pipeline()
+    pipeline.model(images(4, -2.1, 2.6), scores(4), range(4), mode="train")
+    pipeline.model(images(4, -1, 1), scores(4), range(10, 14), mode="eval")
+    assert warned(pipeline.check()) == ["ranges-differ"]
+
+
+def test_one_picture_of_low_contrast_is_no_other_normalisation() -> None:
+    pipeline = Pipeline()
+    pipeline.model(images(4, -2.1, 2.6), scores(4), range(4), mode="train")
+    grey = np.concatenate([images(3, -2.1, 2.6), images(1, -0.5, 0.5)])
+    pipeline.model(grey, scores(4), range(10, 14), mode="eval")
+    assert not pipeline.check()
 
 
 def test_a_loss_has_a_mode_and_is_no_model() -> None:

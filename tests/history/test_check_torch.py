@@ -63,6 +63,19 @@ def test_channels_last_into_a_convolution_are_told_with_what_it_raised() -> None
     assert "permute(0, 3, 1, 2)" in warning.remedy
 
 
+def test_small_images_with_channels_last_are_told_if_a_convolution_raised() -> None:
+    x = uniform(2, 6, 6, 3)
+    with pytest.raises(RuntimeError) as raised:
+        nn.Conv2d(3, 4, 3)(x)
+    assert warned(check(through_model(x, error=f"RuntimeError: {raised.value}"))) == ["channels-last"]
+
+
+def test_a_model_that_puts_the_channels_first_by_itself_is_fine() -> None:
+    given = uniform(2, 32, 32, 3)
+    assert warned(check(through_model(given, uniform(2, 10), convolved=(2, 3, 32, 32)))) == []
+    assert warned(check(through_model(given, uniform(2, 10), convolved=(2, 32, 32, 3)))) == ["channels-last"]
+
+
 def test_channels_last_are_told_by_the_shape_alone() -> None:
     assert warned(check(through_model(uniform(2, 32, 32, 1), uniform(2, 10)))) == ["channels-last"]
 
@@ -175,6 +188,12 @@ def test_the_tensor_that_cannot_be_stacked_is_named() -> None:
 def test_none_among_samples_is_named() -> None:
     (warning,) = check(failed_collate([(uniform(2), 1), (uniform(2), None)])).warnings
     assert warning.text == "item 11: [1] is None, the other int."
+
+
+def test_an_array_among_tensors_is_named_though_its_shape_is_the_same() -> None:
+    samples = [torch.zeros(3), torch.zeros(3), torch.zeros(3).numpy()]
+    (warning,) = check(failed_collate(samples)).warnings
+    assert warning.items == (12,) and "numpy.ndarray float32 (3,), the others torch.Tensor" in warning.text
 
 
 def test_a_key_that_a_sample_lacks_is_named() -> None:

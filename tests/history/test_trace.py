@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 
+import clew
 from clew.errors import OptionError, UnknownPartError
 from clew.history.passages import settled
 from clew.history.trace import StageCall, Trace
@@ -167,3 +170,10 @@ def test_where_collate_has_lost_the_rows_nobody_is_given_the_row_of_the_sampler(
 def test_a_trace_is_true_even_when_it_is_empty() -> None:
     assert Trace.of([])
     assert len(Trace.of([])) == 0
+
+
+def test_a_trace_can_be_copied_and_pickled() -> None:
+    with clew.items(2) as trace:
+        for index in range(3):
+            clew.stage("load")(lambda i: {"x": i})(index)
+    assert str(pickle.loads(pickle.dumps(trace))) == str(copy.deepcopy(trace)) == str(trace)

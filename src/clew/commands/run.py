@@ -85,6 +85,7 @@ def main(args: argparse.Namespace) -> int:
     requests = [parse_request(text, **options) for text in args.watch]
     program = Program(requests, _follows(args)) if env.enabled() else Program([])
     models = _models(args) if env.enabled() else None
+    around = _items(args)
     run = recording.start(
         args.name or _name(target, args.module),
         tags=_tags(args.tag),
@@ -99,7 +100,6 @@ def main(args: argparse.Namespace) -> int:
         if models is not None:
             models.install()
         recording.open_until_exit(run, lambda: [*_ended(models), *program.ledger()])
-    around = _items(args)
     return _module(target, rest, program, around) if args.module else _script(target, rest, program, around)
 
 
@@ -109,7 +109,27 @@ def _items(args: argparse.Namespace) -> AbstractContextManager[Any]:
         return nullcontext()
     from clew.probes.pipeline import items
 
-    return items(args.items, id=args.id)
+    return _Through(items(args.items, id=args.id))
+
+
+class _Through(AbstractContextManager[Any]):
+    """Says why a program ended before its time, and how to see what it did."""
+
+    def __init__(self, block: Any) -> None:
+        self._block = block
+
+    def __enter__(self) -> Any:
+        self._trace = self._block.__enter__()
+        return self._trace
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        over = bool(self._block.__exit__(kind, error, traceback))
+        if over:
+            passed = f"{len(self._trace.items)} items passed {len(self._trace.stages)} stages"
+            print(f"clew: {passed}, and the program was stopped; see `clew show latest --trace`", file=sys.stderr)
+        return over
 
 
 def _follows(args: argparse.Namespace) -> Any:

@@ -17,7 +17,7 @@ from types import FunctionType, MethodType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from clew import trouble
-from clew.compat.hyraxcalls import TraceCall, TraceDef, TracePrintable, TraceStage, copied, indented
+from clew.compat.hyraxcalls import RESULT, TraceCall, TraceDef, TracePrintable, TraceStage, copied, indented
 from clew.compat.hyraxshims import (
     ABSENT,
     Shim,
@@ -130,7 +130,7 @@ class TraceResult(TracePrintable):
 
     def _begun(self, trace_def: TraceDef, named: dict[str, Any]) -> TraceCall:
         params, devices = copied(named), devices_of(named)
-        name = trace_def.result_name
+        name = trace_def.result_name or RESULT
         call = TraceCall(trace_def.disp_name, trace_def.func_name, params, {}, result_name=name, devices=devices)
         self.stages.setdefault(trace_def.stage_name, TraceStage()).append(call)
         return call
@@ -241,8 +241,7 @@ class TraceResult(TracePrintable):
         if not isinstance(function, FunctionType):
             what = f"{cls.__qualname__}.{trace_def.func_name} is a {type(function).__name__}, not a Python function."
             raise TargetError("not-a-stage", what, "Decorate a function of your own that calls it.")
-        shim = self._make_shim(function, trace_def)
-        self._put(cls, trace_def.func_name, found, shim if function is found else type(found)(shim))
+        self._put(cls, trace_def.func_name, found, self._make_shim(found, trace_def))
 
     def _instrument_model(self, cls: type) -> None:
         for name, (given, result) in _MODEL.items():
@@ -294,7 +293,9 @@ class TraceResult(TracePrintable):
 
     @staticmethod
     def _make_shim(original_func: Any, trace_def: TraceDef) -> Any:
-        return put_up(Shim(original_func, trace_def, get_trace).function())
+        function = inner(original_func) if isinstance(original_func, (staticmethod, classmethod)) else original_func
+        shim = put_up(Shim(function, trace_def, get_trace).function())
+        return shim if function is original_func else type(original_func)(shim)
 
 
 def _put_back(owner: Any, name: str, before: Any) -> None:
@@ -464,7 +465,7 @@ def trace_func(
         what = f"a function of stage `{stage_name}` was to be traced, but a {type(func).__name__} cannot be called."
         raise TargetError("not-a-stage", what, "Decorate a function or a method.")
     name = getattr(func, "__name__", type(func).__name__)
-    trace_def = TraceDef(name, name, params_to_capture, result_name or "return_value", stage_name)
+    trace_def = TraceDef(name, name, params_to_capture, result_name, stage_name)
     return Shim(func, trace_def, get_trace).function()
 
 

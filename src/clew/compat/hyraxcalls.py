@@ -16,6 +16,7 @@ from clew.show.text import printable
 from clew.show.values import value_line
 from clew.values import AUTO, SCALARS, capture, decode
 
+RESULT = "return_value"  # what a result is called that nobody has named
 _COPIED = replace(AUTO, light=True)  # objects of the user's classes are not looked into
 
 
@@ -23,13 +24,13 @@ _COPIED = replace(AUTO, light=True)  # objects of the user's classes are not loo
 class TraceDef:
     """What is captured of the calls of a function, and under which names.
 
-    params_to_capture leads from a name to a position among the arguments, `self` included; None: all of them.
+    params_to_capture leads from a name to a position among the arguments, `self` included; None or {}: all of them.
     """
 
     disp_name: str
     func_name: str
     params_to_capture: dict[str, int] | None
-    result_name: str
+    result_name: str | None
     stage_name: str
 
 

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Final
 
-from clew.compat.hyraxcalls import TraceDef
+from clew.compat.hyraxcalls import RESULT, TraceDef
 from clew.errors import OptionError, TargetError
 from clew.probes.pipeline.spots import Spot, _is_method, fixed
 
@@ -30,6 +30,11 @@ class Shim:
     """Stands in the place of a function: while there is a trace, its calls are kept."""
 
     def __init__(self, original: Any, trace_def: TraceDef, trace: Callable[[], TraceResult | None]) -> None:
+        positions: dict[str, Any] = dict(trace_def.params_to_capture or {})
+        for name, place in positions.items():
+            if not isinstance(place, int):
+                what = f"params_to_capture leads from names to positions, and {name!r} leads to {place!r}."
+                raise OptionError("bad-option", what, f'E.g. {{"{name}": 1}}, where 0 is `self`.')
         self._trace = trace  # the one there is now
         self.original = original
         self.trace_def = trace_def
@@ -63,7 +68,7 @@ class Shim:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError:  # a call that cannot be made: the program's own error comes next
             return args, kwargs
-        if self.trace_def.params_to_capture is not None:
+        if self.trace_def.params_to_capture:
             bound.apply_defaults()
         return bound.args, bound.kwargs
 
@@ -79,14 +84,14 @@ def _spot(trace_def: TraceDef, function: Any) -> Spot:
         file=code.co_filename if code is not None else "",
         line=code.co_firstlineno if code is not None else 0,
         names=fixed(),
-        result=trace_def.result_name,
+        result=trace_def.result_name or RESULT,
         kind="dataset" if of_item else _KINDS.get(trace_def.stage_name, "stage"),
     )
 
 
 def named_arguments(trace_def: TraceDef, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     wanted = trace_def.params_to_capture
-    if wanted is None:
+    if not wanted:
         return {**{f"{number:03}_call": value for number, value in enumerate(args)}, **kwargs}
     return {name: args[place] for name, place in wanted.items() if -len(args) <= place < len(args)}
 

@@ -14,7 +14,7 @@ from clew.history.checks.clash import clashes
 from clew.history.checks.finding import Finding, Findings
 from clew.history.checks.groups import groups
 from clew.history.checks.loss import labels
-from clew.history.checks.missing import appearing
+from clew.history.checks.missing import missing
 from clew.history.checks.model import into_models
 from clew.history.checks.same import same
 from clew.history.checks.seen import Seen, merged
@@ -31,7 +31,7 @@ RULES: Final[tuple[Rule, ...]] = (
     clashes,
     ways,
     twins,
-    appearing,
+    missing,
     lambda seen: merged(into_models(seen)),
     lambda seen: merged(labels(seen)),
     same,

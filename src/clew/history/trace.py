@@ -40,6 +40,11 @@ class Trace(Shown):
         known = facts or TraceFacts(state="finished")
         return cls(lambda: (list(passages), known))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copied and pickled with what it holds now."""
+        content = self._now()
+        return Trace.of, (content.passages, content.facts)
+
     def _now(self) -> _Content:
         if self._content is not None:
             return self._content

@@ -264,6 +264,22 @@ def test_the_files_an_item_was_read_from_are_known(tmp_path: Path) -> None:
     assert [item.files for item in trace.items] == [(str(tmp_path / "0.txt"),), (str(tmp_path / "1.txt"),)]
 
 
+def test_an_archive_in_which_modules_are_looked_for_is_no_file_of_an_item(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = tmp_path / "modules.zip"
+    archive.write_bytes(b"")
+    monkeypatch.syspath_prepend(str(archive))
+
+    @clew.stage("load")
+    def load(i: int) -> bytes:
+        return archive.read_bytes()
+
+    with clew.items(1) as trace:
+        load(0)
+    assert trace.items[0].files == ()
+
+
 # ---- ends
 
 

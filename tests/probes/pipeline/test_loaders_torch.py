@@ -18,6 +18,7 @@ from torch.utils.data import (
     Subset,
     TensorDataset,
     WeightedRandomSampler,
+    default_collate,
     random_split,
 )
 
@@ -139,6 +140,42 @@ def test_batches_of_another_size_are_made_if_asked_for_and_told() -> None:
     told_apart(trace)
     assert [len(call.ids) for call in trace.model] == [2, 2, 2]
     assert trace.altered == ["the loader of Numbers gives 6 of 40 items, in batches of 2 instead of 4"]
+
+
+def test_a_batch_of_a_sampler_of_the_users_own_that_is_cut_is_told() -> None:
+    trace = traced(DataLoader(Numbers(), batch_sampler=[[1, 2, 3, 4, 5], [6, 7, 8, 9, 10]]))
+    assert [len(call.ids) for call in trace.model] == [5, 1]
+    assert trace.altered == [
+        "the loader of Numbers gives 6 items",
+        "the loader of Numbers gives the last batch of 1 instead of 5",
+    ]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_items_that_a_collate_leaves_out_were_there(workers: int) -> None:
+    def odd(samples: list[Any]) -> Any:
+        return default_collate([sample for sample in samples if sample[1] % 2])
+
+    assert traced(DataLoader(Numbers(), batch_size=4, collate_fn=odd, num_workers=workers)).notes == []
+
+
+def test_the_second_round_of_a_loop_without_a_model_is_the_end() -> None:
+    def look(loader: Any) -> None:
+        for _ in range(4):
+            for _ in loader:
+                pass
+
+    trace = traced(DataLoader(Numbers(), batch_size=4), run=look)
+    assert seen_in(trace, "loader") == [0, 1, 2, 3, 4, 5] and trace.facts.state == "stopped"
+
+
+def test_a_pass_over_the_data_that_another_one_follows_is_not_the_end() -> None:
+    def look(loader: Any) -> None:
+        float(sum(x.sum() for x, _ in loader))  # as for a mean
+        train(loader)
+
+    trace = traced(DataLoader(Numbers(), batch_size=4), run=look)
+    assert seen_in(trace, "model") == [0, 1, 2, 3, 4, 5]
 
 
 def test_more_items_than_there_are_are_all_of_them_and_a_word() -> None:

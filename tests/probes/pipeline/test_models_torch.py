@@ -113,6 +113,45 @@ def test_the_part_of_a_loss_inside_a_model_is_the_items_own() -> None:
     assert all(item.loss == item.id for item in trace.items)
 
 
+def test_a_loss_of_the_users_own_is_a_loss_wherever_it_is_defined() -> None:
+    class FocalLoss(nn.Module):
+        def forward(self, given: Any, target: Any) -> Any:
+            return (given - target).abs().mean(1)
+
+    FocalLoss.__module__ = "__main__"  # as in a script or a notebook
+
+    def run(loader: Any) -> None:
+        for x, _ in loader:
+            FocalLoss()(Net()(x), x)
+
+    trace = traced(DataLoader(Numbers(), batch_size=3), run=run)
+    assert (trace.model.functions, trace.loss.functions) == (["Net"], ["FocalLoss"])
+
+
+def test_a_model_that_gives_its_loss_as_well_is_a_model() -> None:
+    class NetWithLoss(Net):
+        pass
+
+    def run(loader: Any) -> None:
+        for x, _ in loader:
+            NetWithLoss()(x)
+
+    assert traced(DataLoader(Numbers(), batch_size=3), run=run).model.functions == ["NetWithLoss"]
+
+
+def test_what_the_first_convolution_of_a_model_was_given_is_known_and_stored() -> None:
+    class ChannelsLast(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return nn.Conv2d(3, 1, 1)(x.permute(0, 3, 1, 2) / 255)
+
+    with clew.items(1) as trace:
+        ChannelsLast()(torch.rand(2, 16, 16, 3) * 255)
+    stored = clew.open("latest").trace
+    assert trace.model[0].passage.convolved == stored.model[0].passage.convolved == (2, 3, 16, 16)
+    low, high = stored.model[0].passage.convolved_range
+    assert 0 <= low < high <= 1 and not trace.check()
+
+
 def test_modules_inside_modules_are_there_as_deep_as_asked() -> None:
     def run(loader: Any) -> None:
         for x, _ in loader:

@@ -289,6 +289,28 @@ def test_only_the_object_that_was_named_is_instrumented() -> None:
     assert vars(one) == {}
 
 
+def test_an_inherited_method_is_instrumented_for_the_class_that_was_named() -> None:
+    class Own(Theirs):
+        pass
+
+    clew.stage.instrument(Own, "load", stage="own")
+    with clew.items(2) as trace:
+        for index in range(3):
+            Theirs().load(index)
+            Own().load(10 + index)
+    assert [call.inputs["index"] for call in trace.own] == [10, 11]
+
+
+def test_one_object_comes_before_its_class() -> None:
+    one = Theirs()
+    clew.stage.instrument(one, "load", stage="one")
+    clew.stage.instrument(Theirs, "load", stage="others")
+    with clew.items(1, auto=False) as trace:
+        one.load(1)
+        Theirs().load(2)
+    assert [(call.stage, call.inputs["index"]) for call in trace.calls] == [("one", 1), ("others", 2)]
+
+
 def test_a_function_of_a_module_is_instrumented() -> None:
     import json
 
@@ -331,6 +353,22 @@ def test_a_position_counts_without_self_and_must_be_there() -> None:
         class A:
             @clew.stage("a", params=[1])
             def f(self, x: int) -> None: ...
+
+
+@pytest.mark.parametrize("options", [{"params": 2.5}, {"params": object()}, {"result": 5}, {"result": ("a", 5)}])
+def test_an_option_of_a_wrong_type_is_named(options: Any) -> None:
+    with pytest.raises(OptionError, match=f"{next(iter(options))}="):
+        clew.stage("scale", **options)(lambda a: a)
+
+
+def test_a_single_position_need_not_be_a_list() -> None:
+    @clew.stage("scale", params=1)
+    def scale(value: int, by: int) -> int:
+        return value * by
+
+    with clew.items(1) as trace:
+        scale(2, 3)
+    assert trace.scale[0].inputs == {"by": 3}
 
 
 def test_a_result_has_no_name_of_a_parameter() -> None:

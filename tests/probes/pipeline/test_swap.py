@@ -17,6 +17,8 @@ from clew.probes.pipeline.swap import Swap, trampoline
 class Counting:
     """Counts the calls it wants, and makes them."""
 
+    rank = 0
+
     def __init__(self, wanted: object = None) -> None:
         self.wanted = wanted
         self.calls: list[tuple[Any, ...]] = []

@@ -167,7 +167,7 @@ def _pairs(before: Outlines, after: Outlines) -> list[tuple[str, Outline, Outlin
     """What became what: by path; else what looks the same; else what is left, if that is one."""
     old, new = dict(before), dict(after)
     pairs = [(path, old.pop(path), new.pop(path)) for path in before if path in after]
-    for alike in (_same, _same_shape, _same_axes):
+    for alike in (_same, _same_shape, _same_axes, _stacked):
         for path in list(new):
             match = next((other for other in old if alike(old[other], new[path])), None)
             if match is not None:
@@ -188,3 +188,9 @@ def _same_shape(old: Outline, new: Outline) -> bool:
 
 def _same_axes(old: Outline, new: Outline) -> bool:
     return not new.single and new.axes is not None and old.axes == new.axes
+
+
+def _stacked(old: Outline, new: Outline) -> bool:
+    """The same things with one axis more: what a collate function makes of samples, under names of its own."""
+    rows = {shape[1:] for shape in new.shapes if shape}
+    return not new.single and old.shapes.keys() == rows and old.dtypes == new.dtypes

@@ -28,6 +28,7 @@ def clashes(seen: Seen) -> Iterator[Finding]:
 def _clashes_of(passage: Passage) -> Iterator[Finding]:
     samples = samples_of(passage)
     if samples is None or len(samples) < 2:
+        yield _failed(passage, "")
         return
     names = list(passage.ids) if len(passage.ids) == len(samples) else list(range(len(samples)))
     told = 0
@@ -36,14 +37,21 @@ def _clashes_of(passage: Passage) -> Iterator[Finding]:
             told += 1
             yield _clash(passage, path, outlines, names)
     if not told:
-        text = f"It raised {shorten(passage.error or '', 200)}, and its samples are alike in types and shapes."
-        yield found("collate-failed", passage, text, "See whether it can hold what the samples hold.")
+        yield _failed(passage, ", and its samples are alike in types and shapes")
+
+
+def _failed(passage: Passage, known: str) -> Finding:
+    text = f"It raised {shorten(passage.error or '', 200)}{known}."
+    return found("collate-failed", passage, text, "See whether it can hold what the samples hold.")
 
 
 def _compared(samples: list[Any], path: str, depth: int) -> Iterator[tuple[str, list[str]]]:
     """The places at which they differ, with what each of them is there; further inside only where they are alike."""
     samples = [unwrapped(sample) for sample in samples]
     outlines = [_outline(sample) for sample in samples]
+    if len(set(outlines)) == 1 and len({library_of(sample) for sample in samples}) > 1:
+        # A tensor and an array of one shape do not go together either.
+        outlines = [f"{type_name(sample)} {outline}" for sample, outline in zip(samples, outlines, strict=True)]
     if len(set(outlines)) > 1:
         yield path, outlines
         return

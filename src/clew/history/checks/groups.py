@@ -1,8 +1,9 @@
 """Training and evaluation, or two datasets, whose items come out of the same pipeline in different ranges.
 
 A few items say little, and two pictures may well be a dark and a bright one. So only what no choice of items explains
-is told: images of which one group is in the range of bytes, or has no negative numbers while all of the other have; and
-other data of which every single item of one group is scaled otherwise than every one of the other.
+is told: images of which one group is in the range of bytes, has no negative numbers while all of the other have, or
+stays in -1…1 while all of the other go beyond; and other data of which every single item of one group is scaled
+otherwise than every one of the other.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ _GAP = 3.0  # by which factor all of one group have to be wider than all of the 
 _NEGATIVE = -0.1
 _UNIT = 1.05  # a little over 1 comes of interpolation
 _BRIGHT = 16.0
+_BEYOND = 1.5  # where no picture of the range -1…1 comes
 
 
 @dataclass(slots=True)
@@ -119,12 +121,16 @@ def _differ(one: _Group, other: _Group) -> bool:
 
 
 def _images_differ(one: _Group, other: _Group) -> bool:
-    """Whether the first is bytes and the second is not, or the first is without negative numbers and no item of the
-    second is."""
+    """Whether the first is bytes and the second is not; or the first is without negative numbers and no item of the
+    second is; or the first stays in -1…1, and every item of the second goes far beyond."""
     if one.low >= 0 and one.high > _BRIGHT and 0 < other.high < one.high / 8:
         return True
-    enough = min(len(one.items), len(other.items)) >= 2
-    return enough and one.low >= 0 and one.high <= _UNIT and all(item.low < _NEGATIVE for item in other.items)
+    count = min(len(one.items), len(other.items))
+    if count < 2 or one.low < -_UNIT or one.high > _UNIT:
+        return False
+    if one.low >= 0:
+        return all(item.low < _NEGATIVE for item in other.items)
+    return count >= _FEW and all(max(-item.low, item.high) > _BEYOND for item in other.items)
 
 
 def _apart(wide: Sequence[_Item], narrow: Sequence[_Item]) -> bool:

@@ -11,6 +11,7 @@ from clew.records import Passage
 
 _WIDE = 16  # numbers in a row that are not the same in two items by chance
 _MANY = 8  # rows for which fewer will do
+_DISTINCT = 3  # different numbers in a row, and rows, from which on even a short row is not the same by chance
 _LABELS = 4  # rows of a batch from which on it is strange that all have one label
 
 
@@ -48,10 +49,12 @@ def _all_rows_equal(passage: Passage, leaf: Leaf) -> bool:
         return False
     if len({key_of(item) for item in passage.ids}) < len(passage.ids):
         return False  # an item twice is another finding
-    if leaf.size // shape[0] < _WIDE and shape[0] < _MANY:
-        return False
     array = leaf.array()
-    return array is not None and all(bool((row == array[0]).all()) for row in array[1:])
+    if array is None or not all(bool((row == array[0]).all()) for row in array[1:]):
+        return False
+    if leaf.size // shape[0] >= _WIDE or shape[0] >= _MANY:
+        return True
+    return shape[0] >= _DISTINCT and len(set(array[0].reshape(-1).tolist())) >= _DISTINCT
 
 
 def _constants(seen: Seen) -> Iterator[Finding]:

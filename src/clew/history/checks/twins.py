@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final
 
 from clew.history.checks.finding import Finding, item_names, listed
 from clew.history.checks.leaf import Leaf
@@ -13,9 +13,15 @@ from clew.records import Passage
 
 _LEAST: Final = 16  # numbers that are not the same by chance
 _MOST: Final = 1 << 24  # more are not compared
+_IN_ORDER: Final = 2  # items of two workers, from which on it is no chance that they are the same ones
+_SPLIT: Final = "Each worker gives the whole dataset: split it by `torch.utils.data.get_worker_info()`."
 
 
 def twins(seen: Seen) -> Iterator[Finding]:
+    again = _streams_again(seen)
+    if again is not None:
+        yield again
+        return
     firsts: dict[tuple[str, str], dict[bytes, list[Passage]]] = {}
     known: set[object] = set()
     for passage in seen.passages:
@@ -30,6 +36,45 @@ def twins(seen: Seen) -> Iterator[Finding]:
         groups = [group for group in contents.values() if len(group) > 1]
         if groups:
             yield _told(groups, everything=len(groups) == len(contents))
+
+
+def _streams_again(seen: Seen) -> Finding | None:
+    """Workers of which each gives what the first one gives, in the same order, however small the items are."""
+    lanes: dict[tuple[str, str], dict[str, list[Passage]]] = {}
+    for passage in seen.passages:
+        if passage.where.startswith("worker") and passage.function.endswith("__iter__") and len(passage.ids) == 1:
+            lanes.setdefault((passage.source, passage.function), {}).setdefault(passage.where, []).append(passage)
+    for workers in lanes.values():
+        first, *others = workers.values()
+        if others and all(_is_same_stream(seen, first, one) for one in others):
+            count = min(map(len, workers.values()))
+            equal = [passage for lane in workers.values() for passage in lane[:count]]
+            items = [passage.ids[0] for passage in sorted(equal, key=lambda passage: passage.started)]
+            text = f"{item_names(items)} are equal in content: {listed(sorted(workers))} give the same in one order."
+            return found("equal-items", first[0], text, _SPLIT, items=items)
+    return None
+
+
+def _is_same_stream(seen: Seen, one: list[Passage], other: list[Passage]) -> bool:
+    """As far as both go; two equal items may be chance, but not if all of them are different ones."""
+    contents = [[_contents(seen, passage) for passage in lane] for lane in (one, other)]
+    count = min(map(len, contents))
+    mine, theirs = (lane[:count] for lane in contents)
+    return count >= _IN_ORDER and mine == theirs and None not in mine and len(set(mine)) == count
+
+
+def _contents(seen: Seen, passage: Passage) -> tuple[Any, ...] | None:
+    """Everything in it, as something that can be compared."""
+    found_: list[Any] = []
+    for leaf in seen.outputs(passage):
+        array = leaf.array()
+        if array is not None and not array.dtype.hasobject and array.nbytes <= _MOST:
+            found_.append((leaf.path, leaf.dtype, leaf.shape, array.tobytes()))
+        elif type(leaf.value) in (str, bytes, int, type(None)):
+            found_.append((leaf.path, leaf.value))
+        else:
+            return None
+    return tuple(found_) or None
 
 
 def _digest(leaves: list[Leaf]) -> bytes | None:
@@ -52,7 +97,6 @@ def _told(groups: list[list[Passage]], everything: bool) -> Finding:
     if apart and everything:
         named = listed(sorted(set().union(*workers)))
         text = f"{text}: every one came from {named} alike."
-        remedy = "Each worker gives the whole dataset: split it by `torch.utils.data.get_worker_info()`."
-        return found("equal-items", groups[0][0], text, remedy, items=items)
+        return found("equal-items", groups[0][0], text, _SPLIT, items=items)
     pairs = "" if len(groups) == 1 else f", in {len(groups):,} groups"
     return found("equal-items", groups[0][0], f"{text}{pairs}.", level="note", items=items)

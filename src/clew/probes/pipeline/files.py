@@ -49,7 +49,7 @@ def _opened(path: Any, mode: Any, flags: Any) -> None:
     if tracing is None or not isinstance(call, StagedCall) or call.recorder is not tracing.recorder:
         return
     full = os.path.abspath(path)
-    if is_library(full):  # a package that is loaded meanwhile
+    if is_library(full) or full in sys.path:  # a package that is loaded meanwhile, or looked for in an archive
         return
     if full.startswith(str(tracing.recorder.folder) + os.sep):
         return

@@ -9,7 +9,7 @@ from typing import Any
 from clew.errors import OptionError
 from clew.recorder.plan import Plan, Watched
 
-Params = str | Iterable[str | int] | Mapping[str, str | int] | None
+Params = str | int | Iterable[str | int] | Mapping[str, str | int] | None
 Result = str | tuple[str, ...] | None
 
 RESULT = "result"
@@ -105,11 +105,11 @@ def spot_of(
     )
 
 
-def _result_name(result: Result, inputs: Iterable[str]) -> str | tuple[str, ...]:
+def _result_name(result: Any, inputs: Iterable[str]) -> str | tuple[str, ...]:
     taken = set(inputs)
     if result is None:
         return RESULT if RESULT not in taken else "returned"
-    named = (result,) if isinstance(result, str) else tuple(result)
+    named = tuple(result) if isinstance(result, Iterable) and not isinstance(result, str) else (result,)
     for name in named:
         if not name or not isinstance(name, str):
             raise OptionError("bad-option", f"result= names what a stage gives, not {name!r}.", 'result="row"')
@@ -149,12 +149,15 @@ class Names:
             return list(self._wanted)
         return [p.name for p in self._parameters if p.kind not in (_KINDS.VAR_POSITIONAL, _KINDS.VAR_KEYWORD)]
 
-    def _checked(self, params: Params, where: str) -> dict[str, str | int] | None:
+    def _checked(self, params: Any, where: str) -> dict[str, str | int] | None:
         """By captured name: the parameter's name, or its position."""
         if params is None:
             return None
-        if isinstance(params, str):
+        if isinstance(params, (str, int)):
             params = [params]
+        if not isinstance(params, Iterable):
+            what = f"params= takes names and positions, not {params!r}."
+            raise OptionError("no-such-parameter", what, 'params=["row"]')
         if isinstance(params, Mapping):
             given = {str(name): target for name, target in params.items()}
         else:

@@ -26,14 +26,22 @@ _live = 0  # how many traces want the registered functions instrumented
 class Passer:
     """Stands at a function while a trace is open: its calls pass a spot, if they are meant."""
 
-    __slots__ = ("obj", "spot")
+    __slots__ = ("cls", "obj", "spot")
 
-    def __init__(self, spot: Spot, obj: Any = None) -> None:
+    def __init__(self, spot: Spot, obj: Any = None, cls: type | None = None) -> None:
         self.spot = spot
         self.obj = obj  # only calls on this object are meant
+        self.cls = cls  # only calls on objects of this class, which has inherited the function
+
+    @property
+    def rank(self) -> int:
+        """One object comes before its class, and that before the class it inherits from."""
+        return 2 if self.obj is not None else int(self.cls is not None)
 
     def wants(self, args: tuple[Any, ...]) -> bool:
-        return self.obj is None or (len(args) > 0 and args[0] is self.obj)
+        if self.obj is not None:
+            return len(args) > 0 and args[0] is self.obj
+        return self.cls is None or (len(args) > 0 and self.cls in _ancestry(args[0]))
 
     def __call__(self, twin: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tracing = current()
@@ -49,14 +57,29 @@ class Passer:
         return twin(*args, **kwargs) if tracing is None else tracing.run(self.spot, twin, args, kwargs)
 
 
+def _ancestry(receiver: Any) -> tuple[type, ...]:
+    """Of an object, or of the class a class method is called on; no code of its class runs."""
+    cls = receiver if issubclass(type(receiver), type) else type(receiver)
+    found: tuple[type, ...] = type.__dict__["__mro__"].__get__(cls)
+    return found
+
+
 class Registered:
     """A function the user has named as a stage."""
 
-    def __init__(self, function: FunctionType, spot: Spot, obj: Any = None, again: tuple[Any, ...] = ()) -> None:
+    def __init__(
+        self,
+        function: FunctionType,
+        spot: Spot,
+        obj: Any = None,
+        again: tuple[Any, ...] = (),
+        cls: type | None = None,
+    ) -> None:
         self._function = weakref.ref(function)
         self._passer: Passer | None = None
         self._obj = weakref.ref(obj) if obj is not None and _can_be_weak(obj) else (lambda: obj)
         self._of_object = obj is not None
+        self._cls = cls
         self.spot = spot
         self.again = again  # how a spawned worker instruments the same: the arguments of `instrument`
 
@@ -67,7 +90,7 @@ class Registered:
     def put_in(self) -> None:
         function, obj = self._function(), self._obj()
         if function is not None and self._passer is None and (obj is not None or not self._of_object):
-            self._passer = Passer(self.spot, obj)
+            self._passer = Passer(self.spot, obj, self._cls)
             Swap.add(function, self._passer)
 
     def take_out(self) -> None:
@@ -171,6 +194,8 @@ class StageMaker:
 
 
 def _described(thing: object) -> str:
+    if thing == "":
+        return "an empty text"
     name = getattr(thing, "__qualname__", None)
     return f"the {type(thing).__name__} {name}" if isinstance(name, str) else f"a {type(thing).__name__}"
 
@@ -247,7 +272,8 @@ def instrument(owner: Any, method: str, stage: str, params: Params = None, resul
     spot = spot_of(inner, stage, params, result, owner=cls, receiver=receiver)
     # A static function is not told on which object it was called.
     obj = None if isinstance(owner, type) or isinstance(found, (staticmethod, classmethod)) else owner
-    register(Registered(inner, spot, obj, again))
+    inherited = receiver and isinstance(owner, type) and method not in vars(owner)
+    register(Registered(inner, spot, obj, again, cls if inherited else None))
 
 
 def instrument_all(again: Iterable[tuple[Any, ...]]) -> None:

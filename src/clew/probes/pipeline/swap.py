@@ -18,6 +18,10 @@ from typing import Any, Protocol
 class Passing(Protocol):
     """Who is told of calls."""
 
+    @property
+    def rank(self) -> int:
+        """Of several that want a call, the one of the highest rank gets it; among those, the one that came last."""
+
     def wants(self, args: tuple[Any, ...]) -> bool:
         """Whether a call with these arguments is meant."""
 
@@ -113,7 +117,7 @@ class Swap:
             if swap is None:
                 swap = cls._all[function] = cls(function)
                 function.__code__ = swap.code
-            swap.users.insert(0, passing)
+            swap.users.insert(sum(user.rank > passing.rank for user in swap.users), passing)
 
     @classmethod
     def remove(cls, function: FunctionType, passing: Passing) -> None:

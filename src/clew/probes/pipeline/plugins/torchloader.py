@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._utils import ExceptionWrapper
-from torch.utils.data import BatchSampler, DataLoader, IterableDataset
+from torch.utils.data import DataLoader, IterableDataset
 
 from clew import trouble
 from clew.probes.pipeline.carried import Carried, unpacked
 from clew.probes.pipeline.flow import Who, id_of, rows_in
+from clew.probes.pipeline.plugins.rounds import Place, length_of, place_in_program, tell_length
 from clew.probes.pipeline.ring import Ring
 from clew.probes.pipeline.spots import Spot, fixed, named_spot
 from clew.probes.pipeline.staged import StagedCall
@@ -51,13 +52,17 @@ class Feed:
     arrived: int = 0
     underway: deque[Who] = field(default_factory=deque)
     held: dict[Who, list[StagedCall]] = field(default_factory=dict)  # drawn for a ring, in which only what has come is
+    counted: int | None = None  # the items of the batch that came last, as they were drawn
     came: Carried | None = None  # what a worker has sent, if it was sent by one
     over: bool = False  # nothing more came when it was asked
     adopted: bool = False  # it was going before the trace began
+    place: Place = ()  # where the program stood when it began
+    indexed: bool = True  # its items are drawn by a sampler, and so counted before a collate leaves some out
 
     def draw(self, sampler: Any, indexed: bool) -> Iterator[Any]:
         """The indices of the sampler, no more than were asked for, each batch with its number."""
-        for index in self._groups(iter(sampler)):
+        self.indexed = indexed
+        for index in self._groups(sampler):
             if not self.tracing.open:
                 yield index
                 continue
@@ -74,8 +79,9 @@ class Feed:
             key = self.tracing.key
             yield Drawn.of(indices, who, key) if self.batched else DrawnOne(index, who, key)
 
-    def _groups(self, indices: Iterator[Any]) -> Iterator[Any]:
+    def _groups(self, sampler: Any) -> Iterator[Any]:
         """What the sampler gives, until there are enough, and in batches of another size if that was asked for."""
+        indices = iter(sampler)
         left = self.wanted
         waiting: list[Any] = []
         size = self.tracing.batch_size if self.batched else None
@@ -84,8 +90,12 @@ class Feed:
             if group is _NOTHING:
                 break
             if self.batched or type(group) is list:
-                group = list(group) if left is None or not self.tracing.open else list(group)[:left]
+                whole = list(group)
+                group = whole if left is None or not self.tracing.open else whole[:left]
                 left = None if left is None else left - len(group)
+                if len(group) < len(whole) and size is None and getattr(sampler, "batch_size", None) is None:
+                    cut = f"the last batch of {len(group)} instead of {len(whole)}"
+                    self.tracing.altered(f"the loader of {self.source} gives {cut}")
             else:
                 left = None if left is None else left - 1
             if size is None:
@@ -134,6 +144,7 @@ class Feed:
         for who in drawn:
             self.underway.remove(who)
             self._let_in(who)
+            self.counted = len(who.ids) if self.indexed else None
         return came.who if came is not None else next(iter(drawn), None)
 
     def failed(self) -> str:
@@ -284,22 +295,24 @@ def _unwrap(iterator: Any) -> None:
 
 def _new_feed(tracing: Tracing, loader: DataLoader[Any]) -> Feed | None:
     """A pass over a loader may begin; None, or the end of the block, if its items are through."""
-    known = _known_as(tracing, loader)
+    known, place = _known_as(tracing, loader), place_in_program()
     source = tracing.sources[known.key]
     if known.feed is not None and tracing.wanted is not None:
-        if _is_gone(tracing, known.feed, source.passes):
+        if _is_gone(tracing, known.feed, source.passes, place):
             tracing.stop()
             return None
         source.passes += 1
-    feed = known.feed = Feed(tracing, source.name, loader._auto_collation, tracing.wanted)
-    _tell_length(tracing, loader, source.name)
+    feed = known.feed = Feed(tracing, source.name, loader._auto_collation, tracing.wanted, place=place)
+    tell_length(tracing, loader, source.name)
     return feed
 
 
-def _is_gone(tracing: Tracing, before: Feed, passes: int) -> bool:
-    """Whether the pass before was it: the items have been where they go. A look at the first batch is not."""
+def _is_gone(tracing: Tracing, before: Feed, passes: int, place: Place) -> bool:
+    """Whether the pass before was it: the items have been where they go, or the same loop begins its next round. A
+    look at the first batch is not, nor is a pass of another loop that comes before, as one over means and deviations.
+    """
     if before.over:
-        return bool(tracing.moved_on) or passes >= PASSES
+        return bool(tracing.moved_on) or place == before.place or passes >= PASSES
     if (
         before.wanted is not None and before.arrived >= before.wanted
     ):  # a model may be called once, to see what it gives
@@ -323,7 +336,7 @@ _all_known: list[_Known] = []
 
 def _known_as(tracing: Tracing, loader: DataLoader[Any]) -> _Known:
     _all_known[:] = [known for known in _all_known if known.feed is None or known.feed.tracing.open]
-    kind = (type(loader.dataset), _length_of(loader.dataset), loader.batch_size, type(loader.sampler))
+    kind = (type(loader.dataset), length_of(loader.dataset), loader.batch_size, type(loader.sampler))
     for known in _all_known:
         before = known.loader()
         if known.tracing == tracing.key and (before is loader or (before is None and known.kind == kind)):
@@ -339,35 +352,6 @@ def _source_name(tracing: Tracing, loader: DataLoader[Any]) -> str:
     name = type(loader.dataset).__name__
     taken = {source.name for source in tracing.sources.values()}
     return next(said for number in count(1) if (said := name if number == 1 else f"{name}#{number}") not in taken)
-
-
-def _length_of(things: Any) -> int | None:
-    try:
-        return len(things)
-    except Exception:  # it has none, or the user's fails
-        return None
-
-
-def _tell_length(tracing: Tracing, loader: DataLoader[Any], source: str) -> None:
-    if tracing.wanted is None:
-        return
-    batches = loader.batch_sampler if loader._auto_collation else None
-    size = getattr(batches, "batch_size", None)
-    drawn = getattr(batches, "sampler", None) if type(batches) is BatchSampler else loader.sampler
-    total = _length_of(loader.dataset if isinstance(loader.dataset, IterableDataset) else drawn)
-    if isinstance(loader.sampler, BatchSampler) or (batches is not None and type(batches) is not BatchSampler):
-        total = None  # it counts batches, of whatever size
-    if total is not None and size is not None and loader.drop_last:
-        total -= total % size
-    if total is not None and total <= tracing.wanted and tracing.batch_size is None:
-        return
-    of = f" of {total:,}" if total is not None else ""
-    told = f"the loader of {source} gives {tracing.wanted:,}{of} items"
-    if size is not None and tracing.batch_size not in (None, size):
-        told += f", in batches of {tracing.batch_size} instead of {size}"
-    elif size is not None and tracing.wanted % size:
-        told += f", the last batch of {tracing.wanted % size} instead of {size}"
-    tracing.altered(told)
 
 
 @contextlib.contextmanager
@@ -458,7 +442,7 @@ def _arrived(tracing: Tracing, feed: Feed, data: Any, begun: int) -> None:
     try:
         took = time_ns() - begun
         who = _who(tracing, feed, data)
-        feed.arrived += max(1, len(who.ids))
+        feed.arrived += max(1, len(who.ids), feed.counted or 0)
         call = tracing.begin(_LOADER, {}, who, late=True)
         if call is not None:
             call.meta["took"] = took

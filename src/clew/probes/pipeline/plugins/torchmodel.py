@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
 from pathlib import Path
+from threading import get_ident
 from types import FunctionType
 from typing import Any
 
 import torch
 from torch.nn import functional
 from torch.nn.modules import module as torch_module
+from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.loss import _Loss
 from torch.optim import Optimizer
 
 from clew.probes import eager
 from clew.probes.pipeline.plugins import Site, site
 from clew.probes.pipeline.spots import Names, Spot, fixed, spot_of
+from clew.probes.pipeline.staged import StagedCall
 from clew.probes.pipeline.stages import Passer, is_stage
 from clew.probes.pipeline.tracing import Tracing, current
+from clew.recorder.live import place_of
 
 _LOSSES = (
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "ctc_loss",
@@ -26,6 +31,7 @@ _LOSSES = (
     "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "poisson_nll_loss",
     "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
 )  # fmt: skip
+_MODELS_TOO = ("WithLoss", "AndLoss")  # a model that gives its loss as well
 _SAME = 20  # steps of an optimizer with the same items
 _spots: weakref.WeakKeyDictionary[type, Spot] = weakref.WeakKeyDictionary()
 
@@ -71,6 +77,8 @@ def _pass(tracing: Tracing, original: Any, module: Any, args: tuple[Any, ...], k
     if cls.__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None:
         cls = type(module.__dict__.get("_modules", {}).get("_orig_mod", module))
         _uncompiled(tracing)
+    if isinstance(module, _ConvNd):
+        _note_convolved(args)
     spot = _spots.get(cls)
     if spot is None:
         spot = _spots[cls] = _spot(cls)
@@ -79,6 +87,18 @@ def _pass(tracing: Tracing, original: Any, module: Any, args: tuple[Any, ...], k
         return original(module, *args, **kwargs)  # the user's own stage; a transform
     mode = "train" if module.training else "eval"
     return tracing.run(spot, original, (module, *args), kwargs, mode=mode)
+
+
+def _note_convolved(args: tuple[Any, ...]) -> None:
+    """What the first convolution of a model is given tells whether the model itself has put it right."""
+    call = place_of(get_ident()).call
+    if not isinstance(call, StagedCall) or call.spot.kind != "model" or "convolved" in call.meta:
+        return
+    if args and isinstance(args[0], torch.Tensor):
+        given = args[0].detach()
+        call.meta["convolved"] = list(given.shape)
+        with contextlib.suppress(Exception):  # a tensor without numbers, or in the midst of torch.func
+            call.meta["convolved_range"] = [float(bound) for bound in torch.aminmax(given)]
 
 
 def _uncompiled(tracing: Tracing) -> None:
@@ -99,7 +119,7 @@ _eager: weakref.WeakSet[Site] = weakref.WeakSet()
 def _spot(cls: type) -> Spot:
     forward = getattr(cls, "forward", None)
     name = cls.__qualname__.rpartition("<locals>.")[2]
-    is_loss = issubclass(cls, _Loss) or (name.endswith("Loss") and cls.__module__ != "__main__")
+    is_loss = issubclass(cls, _Loss) or (name.endswith(("Loss", "Criterion")) and not name.endswith(_MODELS_TOO))
     code = getattr(forward, "__code__", None)
     return Spot(
         "loss" if is_loss else "model",
