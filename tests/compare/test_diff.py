@@ -309,6 +309,62 @@ def test_what_is_within_tolerance_is_counted_and_told(tmp_path: Path) -> None:
     assert "float32 1.3e-06/1e-05" in str(found)
 
 
+def test_the_first_within_tolerance_is_the_first_in_time(tmp_path: Path) -> None:
+    runs = []
+    for name, more in (("a", 0.0), ("b", 1e-9)):
+        written = Written(tmp_path, f"120000-{name}")
+        shard = written.shard()
+        outer = shard.call("outer", at=0)
+        shard.change(outer, "late", 1.0 + more, at=50)
+        inner = shard.call("inner", parent=outer, at=5)
+        shard.change(inner, "early", 1.0 + more, at=10)
+        shard.end(inner, at=11)
+        shard.end(outer, at=60)
+        shard.close()
+        runs.append(written.open())
+    assert clew.diff(*runs).summary()["within_first"] == {"name": "early", "function": "inner", "step": None}
+
+
+def test_functions_stand_in_the_tree_as_they_were_called(runs_folder: Path) -> None:
+    runs = [_followed(name) for name in "ab"]
+    assert [node.label for node in clew.diff(*runs).places.children] == ["_last_defined", "_first_defined"]
+
+
+def _first_defined(x: int) -> int:
+    return x + 1
+
+
+@clew.follow(show=False)
+def _last_defined(x: int) -> int:
+    return _first_defined(x)
+
+
+def _followed(name: str) -> Any:
+    with clew.run(name) as run:
+        _last_defined(1)
+    return run
+
+
+@clew.watch("y")
+def _given(x: Any) -> int:
+    y = len(x) + max(x)
+    return int(y)
+
+
+def test_an_argument_of_which_only_the_type_was_noted_is_not_taken_for_equal(runs_folder: Path) -> None:
+    runs = []
+    for name, given in (("a", {1, 2, 3}), ("b", {1, 2, 4})):
+        with clew.run(name) as run:
+            _given(given)
+        runs.append(run)
+    found = clew.diff(*runs)
+    assert found.first is not None
+    assert (found.first.name, found.first.role) == ("y", "unknown")
+    assert [(one.name, one.equal) for one in found.first.inputs] == [("(arguments)", None)]
+    assert [one.name for one in found.not_compared] == ["(arguments)"]
+    assert (found.compared, found.summary()["by_hash"]) == (2, 0)
+
+
 def test_progress_is_told(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     runs = [simple_run(tmp_path, {"x": [1.0]}, name=f"120000-{n}") for n in "ab"]

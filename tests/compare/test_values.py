@@ -257,6 +257,13 @@ def test_summaries_that_differ_are_told_and_said_to_be_summaries(tmp_path: Path)
     assert found.summary()["by_summary"] == 1
 
 
+def test_of_summaries_that_differ_the_statistics_are_told(tmp_path: Path) -> None:
+    a = np.arange(50_000.0)
+    found = first(tmp_path, kept(a, "summary"), a * 2).measure
+    assert "max 49999 against 99998" in found.note
+    assert "nothing" not in found.note
+
+
 def test_a_summary_is_compared_with_what_was_kept_in_full(tmp_path: Path) -> None:
     a = np.arange(50_000.0)
     assert diff(tmp_path / "1", kept(a, "summary"), a).equal

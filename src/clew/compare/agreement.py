@@ -63,7 +63,10 @@ def by_place(comparison: Comparison) -> Node:
     root = Node("run", "", "run")
     side = comparison.a
     tracers = side.is_tracer
-    for place, one in sorted(comparison.verdict.places.items(), key=lambda item: _order(comparison, item[0])):
+    order = _first_calls(comparison)
+    for place, one in sorted(comparison.verdict.places.items(), key=lambda item: _order(comparison, item[0], order)):
+        if not one.compared:
+            continue
         number, token = split_place(place)
         function = str(side.words.functions.name(number)) or "(outside of any call)"
         role, name = comparison.token_name(token)
@@ -78,10 +81,16 @@ def by_place(comparison: Comparison) -> Node:
     return root
 
 
-def _order(comparison: Comparison, place: int) -> tuple[int, int, int]:
-    """Arguments first, then what changed, then the result."""
+def _first_calls(comparison: Comparison) -> dict[int, int]:
+    """By function: where in the tree of calls it is first."""
+    functions, first = np.unique(comparison.a.function, return_index=True)
+    return dict(zip(functions.tolist(), first.tolist(), strict=True))
+
+
+def _order(comparison: Comparison, place: int, first: dict[int, int]) -> tuple[int, int, int]:
+    """Functions as they were called; in them arguments first, then what changed, then the result."""
     function, token = split_place(place)
-    return function, ("input", "value", "output").index(comparison.token_name(token)[0]), token
+    return first.get(function, 0), ("input", "value", "output").index(comparison.token_name(token)[0]), token
 
 
 def _label(role: str, name: str) -> str:

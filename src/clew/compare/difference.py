@@ -12,8 +12,8 @@ import numpy as np
 from clew.compare.arrays import Measure
 from clew.compare.comparison import plain, rows_of_call
 from clew.compare.stored import heads
-from clew.compare.values import measured, measured_arrays, sources
-from clew.records import Kind
+from clew.compare.values import compare_heads, measured, measured_arrays, measured_summaries, sources
+from clew.records import Kept, Kind
 from clew.show.text import brief
 from clew.store.blobs import DamagedBlobError
 
@@ -34,7 +34,7 @@ class Input(NamedTuple):
     name: str
     a: Any
     b: Any
-    equal: bool | None  # None: it is only in one of them
+    equal: bool | None  # None: it is only in one of them, or too little of it was kept to say
 
 
 class Difference:
@@ -151,6 +151,8 @@ class Difference:
         try:
             if kinds == (Kind.VALUE, Kind.VALUE):
                 pair = heads(comparison.a, rows[0])[0], heads(comparison.b, rows[1])[0]
+                if Kept.SUMMARY in (pair[0].kept, pair[1].kept) and Kept.OPAQUE not in (pair[0].kept, pair[1].kept):
+                    return measured_summaries(*pair)
                 arrays = sources(*pair)
                 if arrays is not None:
                     return measured_arrays(*arrays, comparison.settings, allowed)
@@ -221,9 +223,21 @@ class Difference:
         comparison = self._comparison
         equal = None
         if a is not None and b is not None:
-            equal = not comparison.differs(a, b)
+            equal = False if comparison.differs(a, b) else True if self._was_compared(a, b) else None
         values = None if a is None else comparison.a.value_of(a), None if b is None else comparison.b.value_of(b)
         return Input(comparison.token_name(token)[1], *values, equal)
+
+    def _was_compared(self, a: int, b: int) -> bool:
+        """Whether two rows that were not found to differ were found to be equal; it may be that nobody can say."""
+        comparison = self._comparison
+        rows = np.array([a]), np.array([b])
+        kinds = comparison.a.cells("kind", rows[0])[0], comparison.b.cells("kind", rows[1])[0]
+        if kinds != (Kind.VALUE, Kind.VALUE):
+            return True
+        one, other = heads(comparison.a, rows[0])[0], heads(comparison.b, rows[1])[0]
+        if one.kept == other.kept == Kept.FULL:
+            return True
+        return compare_heads(one, other, comparison.settings, None).compared
 
     @property
     def role(self) -> str:
@@ -248,7 +262,7 @@ class Difference:
         if self.inputs:
             lacking = ", ".join(f"`{one.name}`" for one in self.inputs if one.equal is None)
             if lacking:
-                return UNKNOWN, f"its input {lacking} is in one of the runs only"
+                return UNKNOWN, f"of its input {lacking} it is not known whether it is the same"
             return self._judged_by_equal_inputs()
         return self._judged_without_inputs()
 

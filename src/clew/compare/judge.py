@@ -19,7 +19,7 @@ from clew.compare.arrays import ulps
 from clew.compare.settings import DEFAULTS, Settings, Tolerance
 from clew.compare.side import ERROR_KIND, Ints, Side
 from clew.compare.small import compare_small
-from clew.compare.stored import digests, heads
+from clew.compare.stored import digests, heads, hollow
 from clew.compare.values import Outcome, Walk, compare_heads
 from clew.records import Kind
 
@@ -220,7 +220,10 @@ class Judge:
         low_a, high_a, there_a = digests(self.a, rows_a)
         low_b, high_b, there_b = digests(self.b, rows_b)
         same = there_a & there_b & (low_a == low_b) & (high_a == high_b)
-        self._how["hash"] += int(np.count_nonzero(same & ~self._in_full(rows_a, rows_b, same)))
+        empty = np.flatnonzero(same & (hollow(self.a, rows_a) | hollow(self.b, rows_b)))
+        if len(empty):
+            self._leave_open(chosen, places[empty], rows_a[empty], out)
+        self._how["hash"] += int(np.count_nonzero(same & ~self._in_full(rows_a, rows_b, same))) - len(empty)
         left = np.flatnonzero(~same)
         left = left[~compare_small(self, chosen, places, left, allowed, out)] if len(left) else left
         for begin in range(0, len(left), _TOGETHER):
@@ -230,6 +233,20 @@ class Judge:
             for place, found, room in zip(places[some].tolist(), self._compared(pairs), rooms, strict=True):
                 self._put(place, chosen, found, out, room)
                 self._tell(int(chosen[place]))
+
+    def _leave_open(self, chosen: Ints, places: Ints, rows_a: Ints, out: Any) -> None:
+        """What is known of these is the same, and something in them was not looked into: nobody can say."""
+        known = out[3]
+        known[places] = False
+        indices = chosen[places]
+        kinds = places_of(self.functions[self.rows.pair[indices]], self.rows.token[indices])
+        for kind, first, count in zip(*np.unique(kinds, return_index=True, return_counts=True), strict=True):
+            why = heads(self.a, rows_a[first : first + 1])[0].why
+            self._note_open(int(kind), why, int(count), int(rows_a[first]))
+
+    def _note_open(self, place: int, why: str, count: int, row: int) -> None:
+        before, first = self.verdict.not_compared.get((place, why), (0, row))
+        self.verdict.not_compared[place, why] = before + count, first
 
     def _compared(self, pairs: list[tuple[Head, Head, float | None]]) -> Iterator[Outcome]:
         """In their order; large arrays several at a time, since reading, hashing and arithmetic let others go on."""
@@ -275,9 +292,8 @@ class Judge:
         if not found.compared:
             index = int(chosen[place])
             function = int(self.functions[self.rows.pair[index]])
-            key = int(places_of(np.array([function]), np.array([self.rows.token[index]]))[0]), found.why
-            count, row = self.verdict.not_compared.get(key, (0, int(self.rows.a[index])))
-            self.verdict.not_compared[key] = count + 1, row
+            kind = int(places_of(np.array([function]), np.array([self.rows.token[index]]))[0])
+            self._note_open(kind, found.why, 1, int(self.rows.a[index]))
 
     # ---- counting
 
@@ -298,10 +314,15 @@ class Judge:
     def _note_within(self, chosen: Ints, near: Ints, size: Floats) -> None:
         verdict = self.verdict
         verdict.within_worst = max(verdict.within_worst, float(size[near].max()))
-        index = int(chosen[near[np.argmin(self.rows.at[chosen[near]])]])
-        if int(self.rows.at[index]) < self._within_at:
-            self._within_at = int(self.rows.at[index])
-            rows = self.rows
+        near = near[size[near] > 0]  # a number of another type, or half a summary, is no small difference that grows
+        if not len(near):
+            return
+        at = np.sort(self._rows(self.rows.at, chosen[near]))
+        times = self.a.cells("time", at)
+        first = int(np.argmin(times))
+        if int(times[first]) < self._within_at:
+            self._within_at, rows = int(times[first]), self.rows
+            index = int(chosen[near[np.argmax(rows.at[chosen[near]] == at[first])]])
             verdict.within_first = int(rows.a[index]), int(rows.b[index]), int(rows.pair[index]), int(rows.at[index])
 
     def _count_places(self, places: Ints, differ: Flags, size: Floats, known: Flags) -> None:

@@ -217,7 +217,7 @@ class Diff:
             `held` ("a" or "b": that run had no change there, and held the value from before; or ""),
             `a` and `b`: `name`, `value` (short text), `file`, `line`, `call` (null, or `function`, `module`, `file`,
             `line`, `shard`, `id`, `rank`, `thread`, `stage`, `step`, `start`, `path`: the functions around it),
-            `inputs`: a list of `name`, `a`, `b` (short texts), `equal` (null: in one run only),
+            `inputs`: a list of `name`, `a`, `b` (short texts), `equal` (null: not known, or in one run only),
             `measure`: what can be said of `max_abs`, `max_rel`, `max_ulp`, `cosine`, `count` (elements beyond the
             tolerance), `inexact` (elements that are not the same), `total`, `first_index`, `first_values`,
             `worst_index`, `nan`, `inf` (how many in each), `nonfinite_index`, `shapes`, `dtypes` (where they are not

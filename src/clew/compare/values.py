@@ -56,8 +56,8 @@ def compare_heads(a: Head, b: Head, tolerance: Settings, allowed: float | None) 
 
 
 def _by_digest(a: Head, b: Head) -> bool:
-    opaque = Kept.OPAQUE in (a.kept, b.kept)
-    return bool(a.digest) and a.digest == b.digest and not opaque
+    open_ = Kept.OPAQUE in (a.kept, b.kept) or a.hollow or b.hollow
+    return bool(a.digest) and a.digest == b.digest and not open_
 
 
 def sources(a: Head, b: Head) -> tuple[Source, Source] | None:
@@ -114,9 +114,7 @@ def _otherwise(a: Head, b: Head, settings: Settings, allowed: float | None) -> O
 
 def compare_summaries(a: Head, b: Head, settings: Settings, allowed: float | None) -> Outcome:
     """One of them has no bytes, and their hashes differ: shape, type and statistics are what is left."""
-    from clew.values.stats import filled
-
-    one, other = (filled(head.read()) if head.kept == Kept.FULL else head.summary for head in (a, b))
+    one, other = _summary(a), _summary(b)
     if one.shape != other.shape:
         return Outcome(True, magnitude=math.inf, how="summary", why=f"shape {one.shape} against {other.shape}")
     dtypes = one.dtype or a.type, other.dtype or b.type
@@ -131,17 +129,34 @@ def compare_summaries(a: Head, b: Head, settings: Settings, allowed: float | Non
     return Outcome(differ, magnitude=distance, how="summary", why=f"its {name} differs" if differ else "")
 
 
-def _furthest(one: Summary, other: Summary) -> tuple[str, float]:
-    """The statistic that is furthest apart, and how far."""
-    found = ("", 0.0)
+def _summary(head: Head) -> Summary:
+    from clew.values.stats import filled
+
+    return filled(head.read()) if head.kept == Kept.FULL else head.summary
+
+
+def _apart(one: Summary, other: Summary) -> Iterator[tuple[str, float]]:
+    """The statistics that are not the same, and how far apart they are."""
     for name in _STATISTICS:
         x, y = getattr(one, name), getattr(other, name)
         if x is None or y is None or x == y or (x != x and y != y):
             continue
-        distance = abs(x - y) if math.isfinite(x) and math.isfinite(y) and name not in ("nan", "inf") else math.inf
-        if distance > found[1]:
-            found = (name, distance)
-    return found
+        yield name, abs(x - y) if math.isfinite(x) and math.isfinite(y) and name not in ("nan", "inf") else math.inf
+
+
+def _furthest(one: Summary, other: Summary) -> tuple[str, float]:
+    """The statistic that is furthest apart, and how far."""
+    return max(_apart(one, other), key=lambda found: found[1], default=("", 0.0))
+
+
+def measured_summaries(a: Head, b: Head) -> Measure:
+    """What can be said of two arrays whose bytes were not both kept."""
+    one, other = _summary(a), _summary(b)
+    told = [f"{name} {getattr(one, name):g} against {getattr(other, name):g}" for name, _ in _apart(one, other)]
+    note = f"summaries only: {', '.join(told)}" if told else "not kept in full; their hashes differ"
+    shapes = None if one.shape is None or other.shape is None or one.shape == other.shape else (one.shape, other.shape)
+    dtypes = None if not one.dtype or not other.dtype or one.dtype == other.dtype else (one.dtype, other.dtype)
+    return Measure(shapes=shapes, dtypes=dtypes, note=note)
 
 
 # ---- anything that can be read back

@@ -127,13 +127,13 @@ def _multiple(one: dict[str, Any]) -> str:
 
 
 def _input(given: dict[str, Any]) -> str:
-    state = {True: "equal", False: "differs", None: "in one run only"}[given["equal"]]
+    state = {True: "equal", False: "differs", None: "not known"}[given["equal"]]
     return f"{printable(given['name'])} {shorten(printable(given['a']), 30)} ({state})"
 
 
 def measure_text(measure: dict[str, Any]) -> str:
     """How two values differ, in one line."""
-    parts = [f"{label} {_number(measure[key])}" for key, label in _MEASURES.items() if key in measure]
+    parts = [f"{label} {_number(measure[key])}" for key, label in _MEASURES.items() if _tells(measure, key)]
     if measure.get("path"):
         parts.insert(0, f"at {printable(measure['path'])}")
     if "count" in measure and measure.get("total", 1) != 1:
@@ -151,6 +151,11 @@ def measure_text(measure: dict[str, Any]) -> str:
     if measure.get("note"):
         parts.append(printable(measure["note"]))
     return " · ".join(parts)
+
+
+def _tells(measure: dict[str, Any], key: str) -> bool:
+    """Whether a figure says something: a distance of 0 does not where only NaN or Inf differ."""
+    return key in measure and (measure.get("max_abs") != 0 or key == "cosine")
 
 
 _MEASURES: Final = {"max_abs": "max abs", "max_rel": "max rel", "max_ulp": "max ulp", "cosine": "cosine"}
@@ -173,7 +178,7 @@ def _short(one: dict[str, Any]) -> str:
     measure = one["measure"]
     told = one["multiple"] is not None and one["noise"] != 0
     times = f", {_number(one['multiple'])} × noise" if told else ""
-    if "max_abs" in measure:
+    if _tells(measure, "max_abs"):
         return f"max abs {_number(measure['max_abs'])}{times}"
     a, b = (shorten(printable(one[letter]["value"]), 30) for letter in "ab")
     return f"{a} against {b}{times}"
