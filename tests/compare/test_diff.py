@@ -181,12 +181,27 @@ def test_a_name_that_is_in_neither_run_is_a_mistake_with_the_nearest(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "options", [{"rtol": -1}, {"atol": "1"}, {"ulp": float("nan")}, {"noise": -2}, {"only": [1]}, {"map": {"a": 1}}]
+    "options",
+    [
+        {"rtol": -1},
+        {"atol": "1"},
+        {"ulp": float("nan")},
+        {"noise": -2},
+        {"only": [1]},
+        {"map": {"a": 1}},
+        {"ignore": "*"},
+    ],
 )
 def test_an_option_that_makes_no_sense_is_a_mistake(tmp_path: Path, options: dict[str, Any]) -> None:
     runs = [simple_run(tmp_path, {"loss": [1.0]}, name=f"120000-{name}") for name in "ab"]
     with pytest.raises(OptionError):
         clew.diff(*runs, **options)
+
+
+def test_a_pattern_that_fits_nothing_is_told(tmp_path: Path) -> None:
+    runs = [simple_run(tmp_path, {"loss": [1.0]}, name=f"120000-{name}") for name in "ab"]
+    notes = clew.diff(*runs, only=["loss", "acc"], ignore=["train.lr", "(result)"]).notes
+    assert notes == ["nothing in either run is called `acc`", "nothing in either run is called `train.lr`"]
 
 
 # ---- odd runs
@@ -281,8 +296,23 @@ def test_the_tree_of_agreement_counts_by_function_and_by_step(tmp_path: Path) ->
     assert (encoder["label"], encoder["kind"], encoder["compared"], encoder["differ"]) == ("encoder", "module", 20, 4)
     assert [(n["label"], n["differ"], n["worst"]) for n in encoder["children"]] == [("0", 0, 0.0), ("1", 4, 0.5)]
     steps = [(n["label"], n["compared"], n["differ"]) for n in found.steps.to_dict()["children"]]
-    assert steps == [("0 … 5", 12, 0), ("6 … 9", 8, 4)]
-    assert "6 … 9: 4 of 8 differ" in found.tree()
+    assert steps == [("0 … 5", 12, 0), ("6", 2, 1), ("7", 2, 1), ("8", 2, 1), ("9", 2, 1)]
+    assert "6: 1 of 2 differ" in found.tree()
+
+
+def test_many_steps_that_differ_are_put_together(tmp_path: Path) -> None:
+    runs = []
+    for name, more in (("a", 0.0), ("b", 0.5)):
+        written = Written(tmp_path, f"120000-{name}")
+        shard = written.shard()
+        call = shard.call()
+        for step in range(60):
+            shard.step(call, step)
+            shard.change(call, "loss", step + (more if step >= 10 else 0.0))
+        shard.end(call)
+        shard.close()
+        runs.append(written.open())
+    assert [node.label for node in clew.diff(*runs).steps.children] == ["0 … 9", "10 … 59"]
 
 
 def test_everything_is_told_as_strict_json_a_page_at_a_time(tmp_path: Path) -> None:

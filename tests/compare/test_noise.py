@@ -61,3 +61,8 @@ def test_arrays_have_noise_too(tmp_path: Path) -> None:
 def test_a_place_the_reference_does_not_have_is_judged_by_the_defaults(tmp_path: Path) -> None:
     a, again, b = runs(tmp_path, {"x": [1.0], "y": [1.0]}, {"x": [1.0]}, {"x": [1.0], "y": [1.0 + 1e-12]})
     assert clew.diff(a, b, reference=again).equal
+
+
+def test_a_reference_that_is_one_of_the_two_is_said_to_be_none(tmp_path: Path) -> None:
+    a, b = runs(tmp_path, {"x": [1.0]}, {"x": [2.0]})
+    assert any("the reference is A itself" in note for note in clew.diff(a, b, reference=a).notes)

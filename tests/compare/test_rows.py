@@ -162,7 +162,30 @@ def test_an_exception_that_only_one_run_raised_is_told(tmp_path: Path) -> None:
         runs.append(written.open())
     first = clew.diff(runs[0], runs[1]).first
     assert (first.what, first.a, first.b) == ("exception", "ValueError: no", "ValueError: yes")
-    assert [one.name for one in clew.diff(runs[0], runs[2]).only_in_a] == ["(error)"]
+    alone = clew.diff(runs[0], runs[2])
+    assert (alone.first.what, alone.first.a, alone.first.b) == ("exception", "ValueError: no", None)
+    assert "no exception" in str(alone)
+    assert len(alone.only_in_a) == len(alone.only_in_b) == 0
+
+
+def test_a_step_that_an_exception_ended_holds_nothing(tmp_path: Path) -> None:
+    runs = []
+    for name, error in (("a", None), ("b", "ValueError: bad")):
+        written = Written(tmp_path, f"120000-{name}")
+        shard = written.shard()
+        call = shard.call()
+        for step in range(4):
+            shard.step(call, step)
+            if error and step == 3:
+                break
+            shard.change(call, "loss", float(step))
+        shard.end(call, error=error)
+        shard.close()
+        runs.append(written.open())
+    found = clew.diff(*runs)
+    assert [(one.what, one.a, one.b) for one in found.differences] == [("exception", None, "ValueError: bad")]
+    assert [(one.name, one.step) for one in found.only_in_a] == [("loss", 3)]
+    assert found.first.role == "producer"
 
 
 def test_arguments_that_were_kept_as_one_value_are_compared(tmp_path: Path) -> None:

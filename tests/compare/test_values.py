@@ -148,6 +148,17 @@ def test_arrays_of_two_types_are_compared_with_the_tolerance_of_the_coarser(tmp_
     assert not diff(tmp_path / "b", a, a + 1e-5).equal
 
 
+@pytest.mark.parametrize("count", [1, 20])
+def test_arrays_that_only_have_another_dtype_are_equal_and_that_is_said(tmp_path: Path, count: int) -> None:
+    a, b = (
+        simple_run(tmp_path, {"v": [np.full(3, n, dtype) for n in range(count)]}, name=f"120000-{dtype}")
+        for dtype in ("float32", "float64")
+    )
+    found = clew.diff(a, b, only="v")
+    assert (found.equal, found.summary()["identical"]) == (True, 0)
+    assert any("float32 in A and float64 in B" in note and note.startswith(f"{count} arr") for note in found.notes)
+
+
 def test_nan_and_inf_at_the_same_places_are_equal(tmp_path: Path) -> None:
     a = np.array([NAN, INF, -INF, 1.0])
     b = a.copy()

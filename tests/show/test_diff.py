@@ -71,8 +71,9 @@ def test_a_long_tree_says_how_much_is_left_out() -> None:
 
 def test_what_is_only_in_one_run_is_listed_and_the_rest_counted() -> None:
     missing = {"what": "call", "name": "f", "function": "g", "calls": 2, "values": 3, "step": None}
+    missing |= {"file": "a.py", "line": 7}
     lines = [text for text, _ in diff_lines(told(only_in_b=[missing] * 25))]
-    assert lines.count("  2 calls of f in g, 3 values") == 20
+    assert lines.count("  2 calls of f in g, 3 values  a.py:7") == 20
     assert "  ... 5 more places" in lines
 
 

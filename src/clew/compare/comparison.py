@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from clew.compare.calls import pair_calls
+from clew.compare.ends import even_out
 from clew.compare.judge import Judge, Progress, places_of
 from clew.compare.noise import Noise
 from clew.compare.rows import pair_rows
-from clew.compare.settings import EXACT, Names, Settings
-from clew.compare.side import OUT, Side
+from clew.compare.settings import EXACT, Names, Settings, spellings
+from clew.compare.side import ARGS, ERROR, OUT, RESULT, Side
 from clew.compare.words import Words
-from clew.errors import UnknownNameError, nearest
+from clew.errors import OptionError, UnknownNameError, nearest
 
 if TYPE_CHECKING:
     from clew.compare.side import Ints
@@ -33,7 +35,9 @@ class Comparison:
         if reference is not None:
             self.noise = self._noise(Side(reference, words, settings, names), progress)
         _check_words(self.a, self.b, settings, names)
+        self.idle = _idle_patterns(self.a, self.b, settings)
         self.calls = pair_calls(self.a, self.b)
+        even_out(self.a, self.b, self.calls)
         self.functions = self.a.function[self.calls.a]  # by pair
         rows = pair_rows(self.a, self.b, self.calls)
         self.only_rows = rows.only_a, rows.only_b
@@ -43,9 +47,12 @@ class Comparison:
 
     def _noise(self, again: Side, progress: Progress | None) -> Noise:
         exact = Settings(EXACT, self.settings.ignore, self.settings.only, self.settings.map)
-        calls = pair_calls(self.a, again)
+        calls, before = pair_calls(self.a, again), self.a.extra
+        even_out(self.a, again, calls)
         functions = self.a.function[calls.a]
         verdict = Judge(self.a, again, pair_rows(self.a, again, calls), functions, exact, None, progress).judge()
+        self.a.extra = before
+        self.a.__dict__.pop("marks", None)
         return Noise(verdict, functions, self.settings.factor)
 
     def _sort(self) -> None:
@@ -123,9 +130,26 @@ def _check_words(a: Side, b: Side, settings: Settings, names: Names) -> None:
         if old not in names.used:
             what = f"map= says what `{old}` is called, and the first run has no such name;"
             raise UnknownNameError("diff-unknown", what, nearest(old, known))
-    if settings.only and not any(bool((tokens >= 0).any()) for tokens in side_tokens) and known:
-        what = f"only={', '.join(settings.only)} leaves nothing to compare;"
-        raise UnknownNameError("diff-unknown", what, nearest(settings.only[0], known))
+    left = any(bool((tokens >= 0).any()) for tokens in side_tokens) or any(len(side.extra.token) for side in (a, b))
+    if known and not left:
+        if settings.only:
+            what = f"only={', '.join(settings.only)} leaves nothing to compare;"
+            raise UnknownNameError("diff-unknown", what, nearest(settings.only[0], known))
+        if settings.ignore and any(len(side.table) for side in (a, b)):
+            what = f"ignore={', '.join(settings.ignore)} leaves nothing to compare."
+            raise OptionError("bad-option", what, "Ignore less.")
+
+
+def _idle_patterns(a: Side, b: Side, settings: Settings) -> list[str]:
+    """Patterns that fit nothing in either run."""
+    left = {*settings.only, *settings.ignore}
+    for side in (a, b):
+        for shard in side.table.shards if left else ():
+            named = {(site.name, shard.functions[site.function].name) for site in shard.sites.values()}
+            named |= {(name, one.name) for one in shard.functions.values() for name in (ARGS, RESULT, ERROR)}
+            texts = {text for pair in named for text in spellings(*pair)}
+            left = {pattern for pattern in left if not any(fnmatchcase(text, pattern) for text in texts)}
+    return sorted(left)
 
 
 def plain(value: Any) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from clew.compare.arrays import Measure
 from clew.compare.comparison import plain, rows_of_call
 from clew.compare.stored import heads
-from clew.compare.values import compare_heads, measured, measured_arrays, measured_summaries, sources
+from clew.compare.values import compare_heads, measured, measured_arrays, measured_summaries, sources, text_note
 from clew.records import Kept, Kind
 from clew.show.text import brief
 from clew.store.blobs import DamagedBlobError
@@ -52,7 +52,7 @@ class Difference:
 
     @property
     def name(self) -> str:
-        """As the first run calls it."""
+        """As the first run calls it; `(error)` for an exception."""
         return self._site("a")[0]
 
     @property
@@ -132,7 +132,7 @@ class Difference:
 
     @cached_property
     def a(self) -> Any:
-        """The value in the first run, read back."""
+        """The value in the first run, read back; None where only the other run raised an exception."""
         return self._comparison.a.value_of(self._a)
 
     @cached_property
@@ -144,6 +144,8 @@ class Difference:
     def measure(self) -> Measure:
         """How they differ. Arrays are read from disk for it, piece by piece."""
         comparison = self._comparison
+        if self.what == "exception":
+            return Measure(note=text_note(self.a, self.b) if self.a is not None and self.b is not None else "")
         rows = np.array([self._a]), np.array([self._b])
         noise = self.noise
         allowed = None if noise is None else noise * comparison.settings.factor
@@ -253,6 +255,8 @@ class Difference:
     def _judged(self) -> tuple[str, str]:
         if self.what == "argument":
             return self._judged_argument()
+        if self._is_traced and is_parameter(self.name):
+            return self._judged_parameter()
         names = ", ".join(f"`{one.name}`" for one in self.inputs if one.equal is False)
         if names:
             return PROPAGATOR, f"its input {names} differs already"
@@ -287,6 +291,18 @@ class Difference:
         if self.index:
             return UNKNOWN, "it is an argument; what made it was not recorded, and other values differ before it"
         return UNKNOWN, "it is an argument; what made it was not recorded"
+
+    def _judged_parameter(self) -> tuple[str, str]:
+        """What a parameter holds was made by the iterations before; in the first one, before anything was recorded."""
+        comparison = self._comparison
+        before = comparison.a.function[: self._call_a] == comparison.a.function[self._call_a]
+        firsts = comparison.first_in_call[: self._call_a][before]
+        earliest = int(firsts.min(initial=len(comparison)))
+        if earliest < self.index:
+            return PROPAGATOR, f"`{Difference(comparison, earliest).name}` differs in an iteration before"
+        if before.any():
+            return PRODUCER, "everything recorded in the iterations before is equal"
+        return UNKNOWN, "it is a parameter, and was made before the recording began"
 
     def _given_to_caller(self, parent: int) -> list[Input]:
         """What the calling function was given, if it has a partner in the second run."""
@@ -363,7 +379,7 @@ class Difference:
         value, call = (self.a, self.call_a) if side == "a" else (self.b, self.call_b)
         return {
             "name": name,
-            "value": brief(value, _TEXT),
+            "value": "no exception" if value is None and self.what == "exception" else brief(value, _TEXT),
             "file": file,
             "line": line,
             "call": self._told_call(side, call),

@@ -78,6 +78,7 @@ class Verdict:
     places: dict[int, Agreement] = field(default_factory=dict)
     steps: npt.NDArray[Any] | None = None  # by mark of the first run: compared, differ
     steps_worst: Floats | None = None
+    dtypes: Counter[tuple[str, str]] = field(default_factory=Counter)  # of arrays that have another in the second run
     not_compared: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)  # (place, why) → count, a row
 
 
@@ -289,6 +290,8 @@ class Judge:
             found.compared,
         )
         self._how[found.how] += 1
+        if found.dtypes is not None:
+            self.verdict.dtypes[found.dtypes] += 1
         if not found.compared:
             index = int(chosen[place])
             function = int(self.functions[self.rows.pair[index]])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from clew.compare.ends import raising
 from clew.compare.sequence import Ints, align, fill_gaps, ordinals
 from clew.compare.side import ITEM_ROW, OUT, STEP_ROW
 from clew.history.table import is_sorted
@@ -62,7 +63,8 @@ def pair_rows(a: Side, b: Side, pairs: CallPairs) -> RowPairs:
     at_a, at_b = np.flatnonzero(mask_a), np.flatnonzero(mask_b)
     if regular is None or regular.all():
         return _joined(rows_a, rows_b, [(at_a, at_b, at_a)], at_a[:0], at_b[:0])
-    rest = _Irregular(a, b, rows_a, rows_b, regular, a.function[pairs.a], a.is_tracer)
+    raised = raising(a)[pairs.a], raising(b)[pairs.b]
+    rest = _Irregular(a, b, rows_a, rows_b, regular, a.function[pairs.a], a.is_tracer, raised)
     found, left_a, left_b = rest.solve()
     return _joined(rows_a, rows_b, [(at_a, at_b, at_a), *found], left_a, left_b)
 
@@ -146,13 +148,22 @@ class _Irregular:
     """The pairs of calls in which not the same names changed in the same order. Works with places in sorted rows."""
 
     def __init__(
-        self, a: Side, b: Side, rows_a: Sorted, rows_b: Sorted, regular: Flags, functions: Ints, is_tracer: Flags
+        self,
+        a: Side,
+        b: Side,
+        rows_a: Sorted,
+        rows_b: Sorted,
+        regular: Flags,
+        functions: Ints,
+        is_tracer: Flags,
+        raised: tuple[Flags, Flags],
     ) -> None:
         self.sides = (a, b)
         self.rows = (rows_a, rows_b)
         self.tokens = len(a.words.tokens)
         self.function = functions
         self.is_tracer = is_tracer
+        self.raised = raised  # by pair: whether the call ended with an exception
         self.at = tuple(np.flatnonzero(~regular[rows.pair]) for rows in self.rows)  # step rows among them
         self.steps = tuple(self._steps_of(number) for number in (0, 1))
 
@@ -285,6 +296,7 @@ class _Irregular:
         pair_ends = self._end_of_pair(other, pair)
         out = np.zeros(len(left), np.int64)
         out[there] = np.minimum(ends[first[at[there]]], pair_ends[there])
+        out[self.raised[other][pair] & (out == pair_ends)] = 0  # it did not get to the end of that step
         return out
 
     def _histories(self, number: int, traced: bool) -> tuple[Ints, Ints]:

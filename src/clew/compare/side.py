@@ -46,7 +46,7 @@ class Extra(NamedTuple):
     value: Ints
     shard: Ints
     time: Ints
-    text: list[str]
+    text: list[str | None]
 
 
 class Side:
@@ -298,6 +298,13 @@ class Side:
         kind = ERROR_KIND if name == ERROR else int(Kind.VALUE)
         return int(self.pre[place]), token, kind, value, shard.shard, time, text
 
+    def add_errors(self, calls: Ints, tokens: Ints, times: Ints) -> None:
+        """More rows after the last: these calls raised nothing."""
+        more = (calls, tokens, np.full(len(calls), ERROR_KIND), np.full(len(calls), -1), np.zeros_like(calls), times)
+        columns = [np.concatenate(pair) for pair in zip(self.extra[:6], more, strict=True)]
+        self.extra = Extra(*columns, [*self.extra.text, *[None] * len(calls)])
+        self.__dict__.pop("marks", None)  # its keys leave room for so many rows
+
     def cells(self, name: str, rows: Ints) -> Column:
         """`kind`, `number`, `value` or `time` of these rows, those after the last among them."""
         count = len(self.table)
@@ -330,7 +337,7 @@ class Side:
         return self._values[shard]
 
     def text_of(self, row: int) -> str | None:
-        """The exception a row beyond the last stands for."""
+        """The exception a row beyond the last stands for; None if it stands for that there was none."""
         beyond = row - len(self.table)
         return self.extra.text[beyond] if beyond >= 0 and self.extra.kind[beyond] == ERROR_KIND else None
 

@@ -60,6 +60,8 @@ def compare_small(judge: Judge, chosen: Ints, places: Ints, left: Ints, allowed:
         if found is not None:
             differ[at], size[at], exact[at] = found
             done[members] = True
+            if kind_a.dtype != kind_b.dtype:
+                judge.verdict.dtypes[kind_a.dtype, kind_b.dtype] += len(members)
     return done
 
 

@@ -33,6 +33,7 @@ class Outcome:
     magnitude: float = 0.0  # the largest absolute difference; Inf where that is no number
     how: str = "value"  # "value", "hash", "summary", "nothing"
     why: str = ""  # what differs, or why nothing could be compared
+    dtypes: tuple[str, str] | None = None  # of arrays, where they are not the same
 
     @property
     def compared(self) -> bool:
@@ -49,7 +50,9 @@ def compare_heads(a: Head, b: Head, tolerance: Settings, allowed: float | None) 
     try:
         arrays = sources(a, b)
         if arrays is not None:
-            return compare_arrays(*arrays, tolerance, allowed)
+            found = compare_arrays(*arrays, tolerance, allowed)
+            found.dtypes = (arrays[0].dtype, arrays[1].dtype) if arrays[0].dtype != arrays[1].dtype else None
+            return found
         return _otherwise(a, b, tolerance, allowed)
     except DamagedBlobError as damage:
         return Outcome(how="nothing", why=f"damaged on disk: {damage}")
@@ -314,7 +317,7 @@ def measured(a: Any, b: Any, settings: Settings, allowed: float | None) -> Measu
     told = (
         (shapes[0], shapes[1]) if shapes[0] is not None and shapes[1] is not None and shapes[0] != shapes[1] else None
     )
-    return Measure(shapes=told, note=found.why or _text_note(a, b))
+    return Measure(shapes=told, note=found.why or text_note(a, b))
 
 
 def measured_arrays(a: Source, b: Source, settings: Settings, allowed: float | None) -> Measure:
@@ -324,7 +327,7 @@ def measured_arrays(a: Source, b: Source, settings: Settings, allowed: float | N
     return measure(a, b, tolerance_of(settings, allowed, a.dtype, b.dtype), allowed or 0.0)
 
 
-def _text_note(a: Any, b: Any) -> str:
+def text_note(a: Any, b: Any) -> str:
     if type(a) is not type(b):
         return f"{_kind(a)} against {_kind(b)}"
     if type(a) in (str, bytes):

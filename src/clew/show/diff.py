@@ -98,15 +98,15 @@ def _first(one: dict[str, Any]) -> Iterator[Line]:
 
 
 def _where(one: dict[str, Any]) -> str:
-    name = {"argument": "argument ", "result": "result ", "exception": "exception "}.get(one["what"], "")
+    name = {"argument": "argument ", "result": "result "}.get(one["what"], "") + f"`{printable(one['name'])}`"
+    if one["what"] == "exception":
+        name = "exception"
     step = "" if one["step"] is None else f" at step {printable(one['step'])}"
     if not step and one["ordinal"][1] > 1:
         step = f" in call {one['ordinal'][0]:,} of {one['ordinal'][1]:,}"
     place = f"{printable(one['a']['file'])}:{one['a']['line']}" if one["a"]["file"] else ""
     function = printable(one["function"]) or "no call"
-    return (
-        f"{name}`{printable(one['name'])}`{step} {'of' if ' in call ' in step else 'in'} {function}  {place}".rstrip()
-    )
+    return f"{name}{step} {'of' if ' in call ' in step else 'in'} {function}  {place}".rstrip()
 
 
 def _values(one: dict[str, Any]) -> Iterator[Line]:
@@ -267,12 +267,13 @@ def _only(letter: str, found: list[dict[str, Any]], full: bool) -> Iterator[Line
     shown = found if full else found[:_PLACES]
     for one in shown:
         where = f" in {printable(one['function'])}" if one["function"] else ""
+        place = f"  {printable(one['file'])}:{one['line']}" if one["line"] else ""
         if one["what"] == "call":
             count = f"{one['calls']:,} call{'s' * (one['calls'] != 1)} of {printable(one['name'])}{where}"
-            yield f"  {count}, {one['values']:,} values", ""
+            yield f"  {count}, {one['values']:,} values{place}", ""
         else:
             step = "" if one["step"] is None else f", first at step {printable(one['step'])}"
-            yield f"  {one['values']:,} × {one['what']} `{printable(one['name'])}`{where}{step}", ""
+            yield f"  {one['values']:,} × {one['what']} `{printable(one['name'])}`{where}{step}{place}", ""
     if len(found) > len(shown):
         yield f"  ... {len(found) - len(shown):,} more places", "dim"
 
