@@ -104,18 +104,42 @@ def test_iterations_find_each_other_by_their_step(tmp_path: Path) -> None:
 
 
 def test_without_steps_a_change_that_one_run_lacks_does_not_shift_all_the_others(tmp_path: Path) -> None:
-    runs = []
-    for name, values in (("a", [1.0, 2.0, 3.0, 4.0, 5.0]), ("b", [1.0, 2.0, 4.0, 5.0])):
-        written = Written(tmp_path, f"120000-{name}")
-        shard = written.shard()
-        call = shard.call()
-        for value in values:
-            shard.change(call, "x", value)
-        shard.end(call)
-        shard.close()
-        runs.append(written.open())
-    found = clew.diff(*runs)
-    assert (len(found.differences), found.only_in_a.values, found.only_in_b.values) == (0, 1, 0)
+    a = stepless(tmp_path, "a", [("x", value, 10) for value in (1.0, 2.0, 3.0, 4.0, 5.0)])
+    b = stepless(tmp_path, "b", [("x", value, 10) for value in (1.0, 2.0, 4.0, 5.0)])
+    found = clew.diff(a, b)
+    assert told(found) == [("x", None, 3.0, 2.0, "b")]
+    assert (found.only_in_a.values, found.only_in_b.values) == (0, 0)
+
+
+def stepless(base: Path, name: str, changes: list[tuple[str, Any, int]]) -> Any:
+    """A call in which names change at lines, one after the other."""
+    written = Written(base, f"120000-{name}")
+    shard = written.shard()
+    call = shard.call()
+    for what, value, line in changes:
+        shard.change(call, what, value, line=line)
+    shard.end(call)
+    shard.close()
+    return written.open()
+
+
+def test_without_steps_a_statement_that_changed_nothing_in_one_run_is_where_they_differ(tmp_path: Path) -> None:
+    a = stepless(tmp_path, "a", [("r", 29.0, 21), ("r", 41.25, 24), ("q", 1.0, 25), ("r", 35.0, 23), ("q", 2.0, 25)])
+    b = stepless(
+        tmp_path,
+        "b",
+        [("r", 29.0, 21), ("r", 29.25, 23), ("r", 41.5, 24), ("q", 1.0, 25), ("r", 35.25, 23), ("q", 2.0, 25)],
+    )
+    assert told(clew.diff(a, b))[:2] == [("r", None, 29.0, 29.25, "a"), ("r", None, 41.25, 41.5, "")]
+    assert told(clew.diff(b, a))[:2] == [("r", None, 29.25, 29.0, "b"), ("r", None, 41.5, 41.25, "")]
+
+
+def test_without_steps_a_run_that_went_on_for_longer_is_only_longer(tmp_path: Path) -> None:
+    loop = [("loss", 3.0, 10), ("acc", 0.1, 11), ("loss", 2.0, 10), ("acc", 0.2, 11)]
+    a = stepless(tmp_path, "a", [*loop, ("end", 1, 12)])
+    b = stepless(tmp_path, "b", [*loop, ("loss", 1.0, 10), ("acc", 0.3, 11), ("end", 1, 12)])
+    found = clew.diff(a, b)
+    assert (told(found), found.only_in_b.values) == ([], 2)
 
 
 def test_twenty_thousand_steps_with_one_more_change_are_aligned(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ class Comparison:
         self.times = self.a.cells("time", np.sort(found.at))[np.argsort(np.argsort(found.at, kind="stable"))]
         order = np.lexsort((found.at, self.times))
         self.times = self.times[order]
-        for name in ("a", "b", "pair", "token", "at", "magnitude"):
+        for name in ("a", "b", "pair", "token", "at", "magnitude", "held"):
             setattr(found, name, getattr(found, name)[order])
 
     def __len__(self) -> int:

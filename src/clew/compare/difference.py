@@ -106,12 +106,7 @@ class Difference:
     @property
     def held(self) -> str:
         """`a` or `b` if that run had no change there, and held this value from before; else nothing."""
-        if self._at != self._a:
-            return "a"
-        comparison = self._comparison
-        mine, theirs = comparison.a.own_step_of(self._a), comparison.b.own_step_of(self._b)
-        other = int(comparison.b.call_of(np.array([self._b]))[0])
-        return "b" if other != self._call_b or (mine is not None and mine != theirs) else ""
+        return ("", "a", "b")[int(self._comparison.verdict.held[self.index])]
 
     def _side(self, side: str) -> Side:
         return self._comparison.a if side == "a" else self._comparison.b

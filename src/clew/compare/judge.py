@@ -68,6 +68,7 @@ class Verdict:
     token: Ints
     at: Ints
     magnitude: Floats
+    held: npt.NDArray[np.int8]  # 1: the first run had no change there, and held its value; 2: the second
     compared: int = 0
     identical: int = 0
     within: int = 0  # not identical, and within the tolerance
@@ -104,7 +105,7 @@ class Judge:
         self._progress = progress
         self._found: list[tuple[Ints, Floats]] = []
         nothing = np.empty(0, np.int64)
-        self.verdict = Verdict(nothing, nothing, nothing, nothing, nothing, np.empty(0))
+        self.verdict = Verdict(nothing, nothing, nothing, nothing, nothing, np.empty(0), np.empty(0, np.int8))
         marks = len(a.marks[0])
         if marks:
             self.verdict.steps = np.zeros((2, marks), np.int64)
@@ -125,6 +126,8 @@ class Judge:
         out.a, out.b, out.pair, out.token, out.at = (
             column[chosen].astype(np.int64) for column in (rows.a, rows.b, rows.pair, rows.token, rows.at)
         )
+        by_b, by_a = rows.held
+        out.held = np.where(chosen >= by_a, 1, np.where(chosen >= by_b, 2, 0)).astype(np.int8)
         out.magnitude = np.concatenate([np.empty(0), *(sizes for _, sizes in self._found)])
         out.by_hash, out.by_summary = self._how["hash"], self._how["summary"]
         return out
