@@ -240,6 +240,16 @@ def test_a_run_compared_with_itself_is_equal_and_said_to_be_the_same(tmp_path: P
     assert "both are the same run" in found.notes
 
 
+@pytest.mark.parametrize("how", ["killed", "failed", "interrupted"])
+def test_how_a_run_ended_before_its_time_is_said(tmp_path: Path, how: str) -> None:
+    a, b = (simple_run(tmp_path, {"x": [1.0]}, name=f"120000-{name}") for name in "ab")
+    meta = json.loads((b.path / "run.json").read_text())
+    (b.path / "run.json").write_text(json.dumps(meta | {"how": how}))
+    found = clew.diff(a, clew.open(b.path))
+    assert [note.split(":")[1] for note in found.notes if note.startswith("B ")] != []
+    assert found.equal
+
+
 def test_an_empty_run_is_said_to_be_empty_and_not_equal(tmp_path: Path) -> None:
     a = simple_run(tmp_path, {"x": [1.0]}, name="120000-a")
     empty = Written(tmp_path, "120000-empty").open()

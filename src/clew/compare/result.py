@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 PAGE = 100
 _MAP = "map= says what the second run calls a function or a name of the first"
 
+_ENDS = {  # how a run ended → what a reader of a comparison should know of it
+    "running": "is still running: compared is what is there by now",
+    "killed": "was killed: compared is what it had written by then",
+    "interrupted": "was interrupted: compared is what it did before",
+    "failed": "ended with an exception: compared is what it did before",
+}
+
 
 class NotCompared:
     """Values of one place of which too little was kept to compare them."""
@@ -138,8 +145,8 @@ class Diff:
             notes.append("both are the same run")
         named = [("A", self.a), ("B", self.b), *([("the reference", self.reference)] if self.reference else [])]
         for name, run in named:
-            if run.status == "running":
-                notes.append(f"{name} is still running: compared is what is there by now")
+            if run.status in _ENDS:
+                notes.append(f"{name} {_ENDS[run.status]}")
             notes += [f"{name} is damaged: {problem}" for problem in run.problems]
         for name, side in (("A", self._comparison.a), ("B", self._comparison.b)):
             lost = int(np.count_nonzero((side.call < 0) & (side.token >= 0)))
