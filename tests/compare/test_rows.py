@@ -80,6 +80,25 @@ def test_arguments_and_results_belong_to_the_call_and_not_to_its_last_step(tmp_p
     assert (found.only_in_a.values, found.only_in_b.values) == (2, 0)
 
 
+def test_what_only_the_second_run_changed_comes_after_the_calls_it_had_made_by_then(tmp_path: Path) -> None:
+    runs = []
+    for name, given in (("a", 1.0), ("b", 2.0)):
+        written = Written(tmp_path, f"120000-{name}")
+        shard = written.shard()
+        call = shard.call()
+        for step in range(3):
+            shard.step(call, step)
+            inner = shard.call("inner", parent=call)
+            shard.change(inner, "return", given if step else 0.0, role="output")
+            shard.end(inner)
+            if step == 0 or name == "b":
+                shard.change(call, "loss", given * step)
+        shard.end(call)
+        shard.close()
+        runs.append(written.open())
+    assert [one.name for one in clew.diff(*runs).differences] == ["return", "loss", "return", "loss"]
+
+
 def test_a_run_that_ended_before_holds_nothing(tmp_path: Path) -> None:
     a = stepped(tmp_path, "a", {n: {"loss": float(n)} for n in range(5)})
     b = stepped(tmp_path, "b", {n: {"loss": float(n)} for n in range(3)})

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clew.compare.calls import pair_calls
-from clew.compare.ends import even_out
-from clew.compare.judge import Judge, Progress, places_of
+from clew.compare.ends import Calls, even_out
+from clew.compare.judge import BY_A, Judge, Progress, places_of
 from clew.compare.noise import Noise
 from clew.compare.rows import pair_rows
 from clew.compare.settings import EXACT, Names, Settings, spellings
@@ -58,10 +58,24 @@ class Comparison:
     def _sort(self) -> None:
         found = self.verdict
         self.times = self.a.cells("time", np.sort(found.at))[np.argsort(np.argsort(found.at, kind="stable"))]
+        self._time_held()
         order = np.lexsort((found.at, self.times))
         self.times = self.times[order]
         for name in ("a", "b", "pair", "token", "at", "magnitude", "held"):
             setattr(found, name, getattr(found, name)[order])
+
+    def _time_held(self) -> None:
+        """What only the second run changed was, in the first, after the calls that the second had made by then."""
+        found = self.verdict
+        held = np.flatnonzero(found.held == BY_A)
+        if len(held) == 0:
+            return
+        calls = Calls(self.a, self.b, self.calls)
+        rows = found.b[held]
+        order = np.argsort(rows, kind="stable")
+        own, times = self.b.call_of(rows[order]), self.b.cells("time", rows[order])
+        for place, call, time in zip(held[order].tolist(), own.tolist(), times.tolist(), strict=True):
+            self.times[place] = max(int(self.times[place]), calls.over(call, time) + 1)
 
     def __len__(self) -> int:
         return len(self.verdict.a)
@@ -102,7 +116,7 @@ class Comparison:
             return None
         found = self.verdict
         places = places_of(self.functions[found.pair[index : index + 1]], found.token[index : index + 1])
-        noise = float(self.noise.at(places, found.a[index : index + 1])[0])
+        noise = float(self.noise.at(places, found.at[index : index + 1])[0])
         return None if noise != noise else noise
 
     def token_name(self, token: int) -> tuple[str, str]:

@@ -35,7 +35,7 @@ def raising(side: Side) -> npt.NDArray[np.bool_]:
     return out
 
 
-def _ended(side: Side, calls: Ints) -> Ints:
+def ended(side: Side, calls: Ints) -> Ints:
     """When these calls ended; NEVER for one that still goes on, or whose end was lost."""
     times = np.full(len(side), NEVER, np.int64)
     for shard, offset in zip(side.view.calls.shards, side.view.calls.offsets.tolist(), strict=False):
@@ -48,7 +48,7 @@ def _ended(side: Side, calls: Ints) -> Ints:
 def _add_quiet(side: Side, calls: Ints) -> None:
     if len(calls) == 0:
         return
-    times = _ended(side, calls)
+    times = ended(side, calls)
     tokens = np.array([_token(side, call) for call in calls.tolist()], np.int64)
     good = (times != NEVER) & (tokens != OUT)
     side.add_errors(calls[good], tokens[good], times[good])
@@ -59,3 +59,19 @@ def _token(side: Side, call: int) -> int:
     if found is None or not side.wants(ERROR, found.module, found.function):
         return OUT
     return side.words.tokens.number(("output", ERROR))
+
+
+class Calls:
+    """When the calls that belong together ended, by the call around them in the second run."""
+
+    def __init__(self, a: Side, b: Side, pairs: CallPairs) -> None:
+        around, end_b, end_a = b.parent[pairs.b], ended(b, pairs.b), ended(a, pairs.a)
+        order = np.lexsort((end_b, around))
+        order = order[(end_b[order] != NEVER) & (end_a[order] != NEVER)]
+        self._around, self._end_b, self._end_a = around[order], end_b[order], end_a[order]
+
+    def over(self, call: int, time: int) -> int:
+        """When the last call was over in the first run that `call` of the second had behind it at that time."""
+        begin, end = np.searchsorted(self._around, [call, call + 1]).tolist()
+        at = begin + int(np.searchsorted(self._end_b[begin:end], time, side="right"))
+        return int(self._end_a[at - 1]) if at > begin else NEVER

@@ -37,6 +37,7 @@ _TOGETHER: Final = 512
 _LARGE: Final = 1 << 18  # bytes of an array that is worth a thread
 _WORKERS: Final = 4
 _PLACE_BITS: Final = 32
+BY_A, BY_B = 1, 2  # which run had no change at a difference, and held its value from before
 
 
 def places_of(functions: npt.NDArray[Any], tokens: npt.NDArray[Any]) -> Ints:
@@ -68,7 +69,7 @@ class Verdict:
     token: Ints
     at: Ints
     magnitude: Floats
-    held: npt.NDArray[np.int8]  # 1: the first run had no change there, and held its value; 2: the second
+    held: npt.NDArray[np.int8]  # BY_A or BY_B, or 0
     compared: int = 0
     identical: int = 0
     within: int = 0  # not identical, and within the tolerance
@@ -127,7 +128,7 @@ class Judge:
             column[chosen].astype(np.int64) for column in (rows.a, rows.b, rows.pair, rows.token, rows.at)
         )
         by_b, by_a = rows.held
-        out.held = np.where(chosen >= by_a, 1, np.where(chosen >= by_b, 2, 0)).astype(np.int8)
+        out.held = np.where(chosen >= by_a, BY_A, np.where(chosen >= by_b, BY_B, 0)).astype(np.int8)
         out.magnitude = np.concatenate([np.empty(0), *(sizes for _, sizes in self._found)])
         out.by_hash, out.by_summary = self._how["hash"], self._how["summary"]
         return out
@@ -140,7 +141,7 @@ class Judge:
         rows_a, rows_b = self._rows(self.rows.a, chosen), self._rows(self.rows.b, chosen)
         kinds = self.a.cells("kind", rows_a), self.b.cells("kind", rows_b)
         places = places_of(self.functions[self.rows.pair[chosen]], self.rows.token[chosen])
-        allowed = None if self.noise is None else self.noise.allowed(places, rows_a)
+        allowed = None if self.noise is None else self.noise.allowed(places, self._rows(self.rows.at, chosen))
         differ, known = np.zeros(len(chosen), np.bool_), np.ones(len(chosen), np.bool_)
         size = np.zeros(len(chosen))
         exact = np.ones(len(chosen), np.bool_)
