@@ -15,7 +15,7 @@ import numpy.typing as npt
 from clew.compare.ends import raising
 from clew.compare.sequence import Ints, ordinals
 from clew.compare.side import ITEM_ROW, OUT, STEP_ROW
-from clew.compare.unstepped import lines_of, moments, pair_uneven
+from clew.compare.unstepped import lines_of, moments, pair_groups
 from clew.history.table import is_sorted
 from clew.records import Kind
 
@@ -240,18 +240,26 @@ class _Irregular:
         zipped = [place[np.isin(group, equal)] for place, group in zip(places, groups, strict=True)]
         found: list[_Found] = [(zipped[0], zipped[1], zipped[0])]
         left: list[list[Ints]] = [[place[~np.isin(group, common)]] for place, group in zip(places, groups, strict=True)]
-        for group in np.setdiff1d(common, equal).tolist():
-            some = [
-                place[slice(*np.searchsorted(grouped, [group, group + 1]))]
-                for place, grouped in zip(places, groups, strict=True)
-            ]
-            keys = [self._value_keys(number, some[number]) for number in (0, 1)]
-            lines = [self._lines(number, some[number]) for number in (0, 1)]
-            in_a, in_b = pair_uneven(keys, lines)
-            found.append((some[0][in_a], some[1][in_b], some[0][in_a]))
-            left[0].append(np.delete(some[0], in_a))
-            left[1].append(np.delete(some[1], in_b))
+        uneven = np.setdiff1d(common, equal)
+        if len(uneven):
+            pairs, rest = self._by_value(places, groups, uneven)
+            found.append(pairs)
+            left[0].append(rest[0])
+            left[1].append(rest[1])
         return found, np.concatenate(left[0]), np.concatenate(left[1])
+
+    def _by_value(
+        self, places: tuple[Ints, ...], groups: tuple[Ints, ...], uneven: Ints
+    ) -> tuple[_Found, tuple[Ints, Ints]]:
+        """The pairs of names that changed more often in one run, and what is left of them."""
+        inside = [np.isin(group, uneven) for group in groups]
+        some = [place[mask] for place, mask in zip(places, inside, strict=True)]
+        ends = [np.searchsorted(group[mask], uneven, side="right") for group, mask in zip(groups, inside, strict=True)]
+        keys = [self._value_keys(number, some[number]) for number in (0, 1)]
+        lines = [self._lines(number, some[number]) for number in (0, 1)]
+        at_a, at_b = pair_groups(keys, lines, ends)
+        left = np.delete(some[0], at_a), np.delete(some[1], at_b)
+        return (some[0][at_a], some[1][at_b], some[0][at_a]), left
 
     def _value_keys(self, number: int, places: Ints) -> Ints:
         """A number for each value, the same for equal ones: where one is missing, the others find each other by it."""

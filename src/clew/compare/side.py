@@ -60,6 +60,7 @@ class Side:
         self.settings = settings
         self._names = names
         self._functions: dict[tuple[int, int], int] = {}
+        self._extra_tokens: dict[tuple[int, int, str], int] = {}
         self._values: dict[int, ShardValues] = {}
         self._place_calls()
 
@@ -290,13 +291,19 @@ class Side:
     def _extra(
         self, shard: ShardCalls, place: int, name: str, value: int, local: int, end: int, text: str = ""
     ) -> tuple[int, int, int, int, int, int, str]:
-        function = shard.reader.functions[int(shard.start("function")[local])]
-        role = "input" if name == ARGS else "output"
-        wanted = self.wants(name, function.module, function.name)
+        token = self._extra_token(shard, int(shard.start("function")[local]), name)
         time = int(shard.start("time")[local] if end < 0 else shard.finished.time[end])
-        token = self.words.tokens.number((role, name)) if wanted else OUT
         kind = ERROR_KIND if name == ERROR else int(Kind.VALUE)
         return int(self.pre[place]), token, kind, value, shard.shard, time, text
+
+    def _extra_token(self, shard: ShardCalls, id: int, name: str) -> int:
+        key = shard.shard, id, name
+        if key not in self._extra_tokens:
+            function = shard.reader.functions[id]
+            role = "input" if name == ARGS else "output"
+            wanted = self.wants(name, function.module, function.name)
+            self._extra_tokens[key] = self.words.tokens.number((role, name)) if wanted else OUT
+        return self._extra_tokens[key]
 
     def add_errors(self, calls: Ints, tokens: Ints, times: Ints) -> None:
         """More rows after the last: these calls raised nothing."""

@@ -74,8 +74,11 @@ class Head:
         return self.kept == Kept.PART and self.why.startswith(_HOLDS)
 
     def read(self) -> Value:
-        """With its bytes."""
-        return self.shard.value(self.id)
+        """With its bytes; only those in the blob file need to be looked up."""
+        if self.id < 0 or any(part.inline is None for part in self.parts):
+            return self.shard.value(self.id)
+        inline = [memoryview(bytearray(part.inline or b"")) for part in self.parts]
+        return Value(self.type, self.body, inline, self.kept, self.why, self.summary, self.digest)
 
 
 @dataclass(slots=True)

@@ -16,7 +16,36 @@ from clew.compare.sequence import Ints, align, fill_gaps
 if TYPE_CHECKING:
     from clew.compare.side import Side
 
-Flags = npt.NDArray[np.bool_]
+_SHORT = 64  # changes of one name in one call, of which it is worth while to remember how they were paired
+
+
+def pair_groups(keys: list[Ints], lines: list[Ints], ends: list[Ints]) -> tuple[Ints, Ints]:
+    """Of many names in many calls, one group after the other. Groups that look the same are solved once."""
+    solved: dict[Any, tuple[Ints, Ints]] = {}
+    found_a, found_b = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    begin_a = begin_b = 0
+    for end_a, end_b in zip(*(end.tolist() for end in ends), strict=True):
+        own_keys = [keys[0][begin_a:end_a], keys[1][begin_b:end_b]]
+        own_lines = [lines[0][begin_a:end_a], lines[1][begin_b:end_b]]
+        face = _face(own_keys, own_lines)
+        pairs = solved.get(face) if face is not None else None
+        if pairs is None:
+            pairs = pair_uneven(own_keys, own_lines)
+            if face is not None:
+                solved[face] = pairs
+        found_a.append(pairs[0] + begin_a)
+        found_b.append(pairs[1] + begin_b)
+        begin_a, begin_b = end_a, end_b
+    return np.concatenate(found_a), np.concatenate(found_b)
+
+
+def _face(keys: list[Ints], lines: list[Ints]) -> Any:
+    """What the pairs of a group depend on: its statements, and which of its values are equal; None if it is long."""
+    if len(keys[0]) + len(keys[1]) > _SHORT:
+        return None
+    numbers: dict[int, int] = {}
+    equal = tuple(numbers.setdefault(key, len(numbers)) for part in keys for key in part.tolist())
+    return len(keys[0]), equal, lines[0].tobytes(), lines[1].tobytes()
 
 
 def pair_uneven(keys: list[Ints], lines: list[Ints]) -> tuple[Ints, Ints]:

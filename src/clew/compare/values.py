@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _NUMBERS: Final = (int, float, bool, complex)
 _STATISTICS: Final = ("min", "max", "mean", "std", "norm", "nan", "inf")
 _DEEPEST: Final = 200
+_PLAIN: Final = frozenset([int, float, bool])
+_EXACT: Final = 2.0**53  # beyond, whole numbers are not all floats
 
 
 @dataclass(slots=True)
@@ -225,6 +227,8 @@ class Walk:
                 self._differ(DELETED, inside, path + step, math.inf, "only in the second")
 
     def _leaf(self, a: Any, b: Any, path: str) -> None:
+        if type(a) in _PLAIN and type(b) in _PLAIN and self._plain(a, b, path):
+            return
         arrays = as_source(a), as_source(b)
         if arrays[0] is not None and arrays[1] is not None:
             if arrays[0].shape != arrays[1].shape and 1 in (arrays[0].count, arrays[1].count):
@@ -239,6 +243,23 @@ class Walk:
             self._outcome.magnitude = max(self._outcome.magnitude, found.magnitude)
         elif not plainly_equal(a, b):
             self._differ(a, b, path, math.inf, "" if type(a) is type(b) else f"{_kind(a)} against {_kind(b)}")
+
+    def _plain(self, a: Any, b: Any, path: str) -> bool:
+        """Two of Python's own numbers; False if that takes more than a look: there may be a million of them."""
+        if a == b or (a != a and b != b):
+            self._outcome.identical &= type(a) is type(b) and (a != 0 or math.copysign(1, a) == math.copysign(1, b))
+            return True
+        dtype = "float64" if float in (type(a), type(b)) else "int64"
+        tolerance = tolerance_of(self.settings, self.allowed, dtype)
+        if tolerance.ulp or abs(a) > _EXACT or abs(b) > _EXACT:
+            return False
+        distance = float(abs(a - b))
+        self._outcome.identical = False
+        if distance <= max(tolerance.atol + tolerance.rtol * abs(a), self.allowed or 0.0):
+            self._outcome.magnitude = max(self._outcome.magnitude, distance)
+        else:
+            self._differ(a, b, path, distance if math.isfinite(distance) else math.inf)
+        return True
 
 
 def _flat(source: Source | None) -> Source | None:
