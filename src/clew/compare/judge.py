@@ -347,7 +347,7 @@ class Judge:
             one.worst = max(one.worst, largest)
 
     def _count_steps(self, chosen: Ints, differ: Flags, size: Floats, known: Flags) -> None:
-        marks = self.a.mark_of(self._rows(self.rows.at, chosen))
+        marks = self.a.mark_around(self._rows(self.rows.at, chosen))
         good = marks >= 0
         steps, worst = self.verdict.steps, self.verdict.steps_worst
         assert steps is not None

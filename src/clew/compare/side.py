@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from clew.compare.preorder import beneath, depths, preorder, ranks, sizes
 from clew.compare.settings import Names, Settings
+from clew.compare.stepping import call_marks
 from clew.compare.stored import ShardValues
 from clew.history.steps import plain_step
 from clew.history.table import is_sorted, look_up
@@ -85,6 +86,7 @@ class Side:
         self.place = by_pre  # by preorder; `place[0]` is no place
         self.parent = np.append(self.pre[parents], -1)[by_pre]
         self.size = self.size_at[by_pre]
+        self.starts = np.append(times, 0)[by_pre]
         self.depth = np.append(depth, 0)[by_pre] if count else np.zeros(1, np.int64)
         functions = self._function_numbers()
         self.function = np.append(functions, 0)[by_pre]
@@ -392,34 +394,44 @@ class Side:
         good = (at >= 0) & (rows < len(self.table)) & (self.call[marks[np.maximum(at, 0)]] == self.call_of(rows))
         return np.where(good, at, -1)
 
-    def step_of(self, row: int) -> Any:
-        """The step a row was at: as its own call says, or a call around it that has one step only; else None.
+    @cached_property
+    def call_mark(self) -> Ints:
+        """By call: which of the marks held around it when it began; -1 for none."""
+        return call_marks(self)
 
-        A call that counts through many steps does not say exactly at which of them it made another call.
-        """
+    def mark_around(self, rows: Ints) -> Ints:
+        """Which of the marks holds at each row: within its call, or around it when that began; -1 for none."""
+        own = self.mark_of(rows)
+        return np.where(own >= 0, own, self.call_mark[self.call_of(rows)])
+
+    def step_of(self, row: int) -> Any:
+        """The step a row was at, as its own call says, or a call around it; else None."""
         own = self.own_step_of(row)
         if own is not None:
             return own
         return self.call_step(int(self.call_of(np.array([row], np.int64))[0]))
 
     def call_step(self, call: int) -> Any:
-        """The step of a call, if it or a call around it has exactly one."""
-        while call > 0 and self.own_step[call] == NO_STEP:
+        """The step of a call: its own if it has exactly one, else that of a call around it when it began."""
+        while call > 0 and self.own_step[call] == NO_STEP and self.call_mark[call] < 0:
             call = int(self.parent[call])
         if call <= 0:
             return None
+        if self.own_step[call] == NO_STEP:
+            return self._said(int(self.call_mark[call]))
         shard, local = self.view.calls.split(int(self.place[call]))
         given = int(shard.start("step")[local])
         if given != NO_STEP:
             return given
-        marks = self.marks[0]
-        at = int(np.searchsorted(self.call[marks], call))
-        return plain_step(self.table.value(int(marks[at])))
+        return self._said(int(np.searchsorted(self.call[self.marks[0]], call)))
+
+    def _said(self, mark: int) -> Any:
+        return plain_step(self.table.value(int(self.marks[0][mark])))
 
     def own_step_of(self, row: int) -> Any:
         """The step its own call says; None if that says none."""
         mark = int(self.mark_of(np.array([row], np.int64))[0])
-        return None if mark < 0 else plain_step(self.table.value(int(self.marks[0][mark])))
+        return None if mark < 0 else self._said(mark)
 
     def call_object(self, number: int) -> Call | None:
         """The call of a number in preorder; None of the run itself."""

@@ -102,8 +102,9 @@ def _where(one: dict[str, Any]) -> str:
     if one["what"] == "exception":
         name = "exception"
     step = "" if one["step"] is None else f" at step {printable(one['step'])}"
-    if not step and one["ordinal"][1] > 1:
-        step = f" in call {one['ordinal'][0]:,} of {one['ordinal'][1]:,}"
+    which, of = one["ordinal"]
+    if of > 1 and one["step"] != which - 1:  # of a call a step, the step says it already
+        step += f" in call {which:,} of {of:,}"
     place = f"{printable(one['a']['file'])}:{one['a']['line']}" if one["a"]["file"] else ""
     function = printable(one["function"]) or "no call"
     return f"{name}{step} {'of' if ' in call ' in step else 'in'} {function}  {place}".rstrip()
