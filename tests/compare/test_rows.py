@@ -114,6 +114,26 @@ def test_what_a_tracer_left_out_because_it_had_not_changed_is_held_over_iteratio
     assert clew.diff(a, b).first.file == "mod.py"
 
 
+def test_what_a_tracer_left_out_is_held_until_what_was_made_of_it(tmp_path: Path) -> None:
+    a = traced(tmp_path, "a", {0: {"0.input": 1.0, "0": 2.0, "1": 3.0}, 1: {"0": 2.5, "1": 3.5}})
+    b = traced(tmp_path, "b", {0: {"0.input": 1.0, "0": 2.0, "1": 3.0}, 1: {"0.input": 1.5, "0": 2.75, "1": 3.75}})
+    found = clew.diff(a, b)
+    assert told(found) == [("0.input", 1, 1.0, 1.5, "a"), ("0", 1, 2.5, 2.75, ""), ("1", 1, 3.5, 3.75, "")]
+    assert [one.ordinal for one in found.differences] == [(2, 2)] * 3
+    assert found.differences[1].role == "propagator"
+
+
+def test_what_a_model_was_given_was_not_made_in_it(tmp_path: Path) -> None:
+    a, b = (traced(tmp_path, str(given), {0: {"0.weight": 1.0, "input": given}}) for given in (1.0, 2.0))
+    assert (clew.diff(a, b).first.name, clew.diff(a, b).first.role) == ("input", "unknown")
+
+
+def test_within_a_step_what_was_held_comes_before_what_both_did_next(tmp_path: Path) -> None:
+    a = stepped(tmp_path, "a", {0: {"x": 1.0, "y": 2.0}, 1: {"y": 3.0}})
+    b = stepped(tmp_path, "b", {0: {"x": 1.0, "y": 2.0}, 1: {"x": 1.5, "y": 3.5}})
+    assert told(clew.diff(a, b)) == [("x", 1, 1.0, 1.5, "a"), ("y", 1, 3.0, 3.5, "")]
+
+
 def test_iterations_find_each_other_by_their_step(tmp_path: Path) -> None:
     a = traced(tmp_path, "a", {n: {"h": float(n)} for n in range(6)})
     b = traced(tmp_path, "b", {n: {"h": float(n)} for n in range(3, 8)})

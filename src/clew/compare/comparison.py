@@ -59,7 +59,7 @@ class Comparison:
         found = self.verdict
         self.times = self.a.cells("time", np.sort(found.at))[np.argsort(np.argsort(found.at, kind="stable"))]
         self._time_held()
-        order = np.lexsort((found.at, self.times))
+        order = np.lexsort((found.held != BY_A, found.at, self.times))
         self.times = self.times[order]
         for name in ("a", "b", "pair", "token", "at", "magnitude", "held"):
             setattr(found, name, getattr(found, name)[order])

@@ -248,7 +248,7 @@ class Difference:
 
     @cached_property
     def _judged(self) -> tuple[str, str]:
-        if self.what == "argument":
+        if self.what == "argument" or (self._is_traced and _is_input(f".{self.name}", "")):
             return self._judged_argument()
         if self._is_traced and is_parameter(self.name):
             return self._judged_parameter()
@@ -273,6 +273,7 @@ class Difference:
         return PRODUCER, f"its inputs are equal: {names}"
 
     def _judged_argument(self) -> tuple[str, str]:
+        """What a call is given, or a model as a whole."""
         comparison = self._comparison
         parent = int(comparison.a.parent[self._call_a])
         if parent > 0 and self._first_beneath(parent) < self.index:

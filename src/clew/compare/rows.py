@@ -137,11 +137,13 @@ def _joined(
     """Places among the sorted rows become rows. The last are held ones: so many by the second run, and by the first."""
     at_a, at_b, at = (np.concatenate(parts) if len(found) > 1 else parts[0] for parts in zip(*found, strict=True))
     same = at is at_a
-    row = rows_a.row[at_a]
+    row, pair = rows_a.row[at_a], rows_a.pair[at_a]
+    if held[1]:
+        pair[-held[1] :] = rows_b.pair[at_b[-held[1] :]]  # what the first run held may be of an iteration before
     return RowPairs(
         row,
         rows_b.row[at_b],
-        rows_a.pair[at_a],
+        pair,
         rows_a.token[at_a],
         row if same else rows_a.row[at],
         rows_a.row[left_a].astype(np.int64),
@@ -302,8 +304,19 @@ class _Irregular:
         held = _last_before(self._histories(other, bool(traced.any())), own * self.tokens + token, ends)
         good = held >= 0
         mine, theirs = left[good], held[good]
-        moment = mine if number == 0 else np.maximum(ends[good] - 1, 0)
+        moment = mine if number == 0 else self._moment(mine, np.maximum(ends[good] - 1, 0), paired)
         return ((mine, theirs, moment) if number == 0 else (theirs, mine, moment)), left[~good]
+
+    def _moment(self, mine: Ints, latest: Ints, paired: tuple[Ints, Ints]) -> Ints:
+        """Where the first run was when the second changed what the first held: just before what both did next."""
+        order = np.argsort(paired[1], kind="stable")
+        theirs, ours = paired[1][order], paired[0][order]
+        following = np.searchsorted(theirs, mine, side="right")
+        known = following < len(theirs)
+        pairs = self.rows[1].pair
+        known[known] &= pairs[theirs[following[known]]] == pairs[mine[known]]
+        latest[known] = np.minimum(latest[known], np.maximum(ours[following[known]] - 1, 0))
+        return latest
 
     def _end_of_pair(self, other: int, pair: Ints) -> Ints:
         """Where the rows of each pair end in the other run."""

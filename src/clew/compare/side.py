@@ -310,8 +310,10 @@ class Side:
     def add_errors(self, calls: Ints, tokens: Ints, times: Ints) -> None:
         """More rows after the last: these calls raised nothing."""
         more = (calls, tokens, np.full(len(calls), ERROR_KIND), np.full(len(calls), -1), np.zeros_like(calls), times)
-        columns = [np.concatenate(pair) for pair in zip(self.extra[:6], more, strict=True)]
-        self.extra = Extra(*columns, [*self.extra.text, *[None] * len(calls)])
+        call, token, kind, value, shard, time = (
+            np.concatenate(pair) for pair in zip(self.extra[:6], more, strict=True)
+        )
+        self.extra = Extra(call, token, kind, value, shard, time, [*self.extra.text, *[None] * len(calls)])
         self.__dict__.pop("marks", None)  # its keys leave room for so many rows
 
     def cells(self, name: str, rows: Ints) -> Column:
