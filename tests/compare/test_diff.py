@@ -400,6 +400,7 @@ def test_an_argument_of_which_only_the_type_was_noted_is_not_taken_for_equal(run
     found = clew.diff(*runs)
     assert found.first is not None
     assert (found.first.name, found.first.role) == ("y", "unknown")
+    assert "not known whether it is the same" in found.first.reason
     assert [(one.name, one.equal) for one in found.first.inputs] == [("(arguments)", None)]
     assert [one.name for one in found.not_compared] == ["(arguments)"]
     assert (found.compared, found.summary()["by_hash"]) == (2, 0)

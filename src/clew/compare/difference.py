@@ -261,7 +261,7 @@ class Difference:
         if self.inputs:
             lacking = ", ".join(f"`{one.name}`" for one in self.inputs if one.equal is None)
             if lacking:
-                return UNKNOWN, f"of its input {lacking} it is not known whether it is the same"
+                return self._judged_without_inputs(f"of its input {lacking} it is not known whether it is the same")
             return self._judged_by_equal_inputs()
         return self._judged_without_inputs()
 
@@ -308,18 +308,15 @@ class Difference:
             return []
         return self._arguments(parent, int(calls.b[at]))
 
-    def _judged_without_inputs(self) -> tuple[str, str]:
+    def _judged_without_inputs(self, lacking: str = "its inputs were not recorded") -> tuple[str, str]:
         if self.index:
-            return UNKNOWN, "its inputs were not recorded, and other values differ before it"
+            return UNKNOWN, f"{lacking}, and other values differ before it"
         rows = rows_of_call(self._comparison.a, self._call_a) if self._call_a else np.empty(0, np.int64)
         count = int(np.count_nonzero((self._comparison.a.token_of(rows) >= 0) & (rows < self._at)))
         if count == 0:
-            return UNKNOWN, "its inputs were not recorded, and nothing else was recorded before it in its call"
+            return UNKNOWN, f"{lacking}, and nothing else was recorded before it in its call"
         values = "1 value" if count == 1 else f"{count:,} values"
-        return (
-            PRODUCER,
-            f"all that was recorded before it in its call is equal ({values}); its inputs were not recorded",
-        )
+        return PRODUCER, f"all that was recorded before it in its call is equal ({values}); {lacking}"
 
     def _first_beneath(self, call: int) -> int:
         """The number of the first difference in a call and all it called."""
