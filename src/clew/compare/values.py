@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -209,9 +210,20 @@ class Walk:
             return
         self.total += 1
         if type(a) is NotKept or type(b) is NotKept:
-            self._unknown += 1
+            self._not_kept(a, b, path, depth)
             return
         self._leaf(a, b, path)
+
+    def _not_kept(self, a: Any, b: Any, path: str, depth: int) -> None:
+        """One of them was not kept in full: what was kept of both may differ already."""
+        self._unknown += 1
+        if type(a) is not type(b):
+            return
+        lengths = a.summary.length, b.summary.length
+        if a.type == b.type and None not in lengths and lengths[0] != lengths[1]:
+            self._differ(a, b, path, math.inf, f"length {lengths[0]:,} against {lengths[1]:,}")
+        elif a.part is not None and b.part is not None:
+            self._compare(a.part, b.part, f"{path}(the kept part)", depth + 1)
 
     def _family(self, value: Any) -> Any:
         return value.type if type(value) is Object else "mapping" if isinstance(value, dict) else type(value)
@@ -279,15 +291,26 @@ def contents(value: Any) -> Iterator[tuple[str, Any]] | None:
     if kind.__name__ == "deque" and kind.__module__ == "collections":
         value = list(value)
     if kind.__name__ == "DataFrame" and library_of(value) == "pandas":
-        return ((f"[{column!r}]", value[column].to_numpy()) for column in value.columns)
+        columns = ((f"[{column!r}]", value[column].to_numpy()) for column in value.columns)
+        return chain(columns, [(".index", value.index.to_numpy()), (".columns", list(value.columns))])
     if kind.__name__ == "Series" and library_of(value) == "pandas":
         return iter([(".values", value.to_numpy()), (".index", value.index.to_numpy())])
+    if kind is np.ma.MaskedArray:
+        return _masked(value)
     if kind is np.ndarray and value.dtype.kind == "O":
         return ((f"[{place}]", item) for place, item in enumerate(value.reshape(-1).tolist()))
     found = contents_of(value) if not isinstance(value, dict) else ((("[", k), v) for k, v in dict.items(value))
     if found is None:
         return None
     return ((f"[{key!r}]" if sign == "[" else f".{key}", item) for (sign, key), item in found)
+
+
+def _masked(value: Any) -> Iterator[tuple[str, Any]]:
+    """The mask, and what it does not hide."""
+    mask = np.ma.getmaskarray(value)
+    data = np.ma.getdata(value).copy()
+    data[mask] = np.zeros((), data.dtype)
+    return iter([(".mask", mask), (".data", data)])
 
 
 def as_source(value: Any) -> Source | None:
@@ -328,7 +351,8 @@ def measured(a: Any, b: Any, settings: Settings, allowed: float | None) -> Measu
     walk = Walk(settings, allowed)
     found = walk.compare(a, b)
     if walk.pair is not None and walk.path:
-        inside = measured(*walk.pair, settings, allowed)
+        missing = walk.pair[0] is DELETED or walk.pair[1] is DELETED
+        inside = Measure() if missing else measured(*walk.pair, settings, allowed)
         inside.path = walk.path
         inside.note = inside.note or found.why.removeprefix(f"at {walk.path}").removeprefix(": ")
         if walk.count > 1:
@@ -354,4 +378,13 @@ def text_note(a: Any, b: Any) -> str:
     if type(a) in (str, bytes):
         place = next((i for i, (p, q) in enumerate(zip(a, b, strict=False)) if p != q), min(len(a), len(b)))
         return f"the texts differ from character {place} on"
+    if type(a) in (set, frozenset):
+        sides = (("first", a - b), ("second", b - a))
+        return "; ".join(f"only in the {name}: {_some(left)}" for name, left in sides if left)
     return ""
+
+
+def _some(items: Any) -> str:
+    from clew.show.text import brief
+
+    return ", ".join(sorted(brief(item, 40) for item in items)[:3]) + (", ..." if len(items) > 3 else "")
