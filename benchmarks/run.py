@@ -16,7 +16,19 @@ from pathlib import Path
 
 from benchmarks.harness import CLOCK, NOISE, QUIET, ROOT, load, machine
 
-QUESTIONS = ("tight_loop", "training", "array", "calls", "model", "pipeline", "graphs", "store", "importing", "scaling")
+QUESTIONS = (
+    "tight_loop",
+    "training",
+    "array",
+    "calls",
+    "model",
+    "pipeline",
+    "graphs",
+    "store",
+    "diff",
+    "importing",
+    "scaling",
+)
 PAGE = Path(__file__).with_name("README.md")
 BUSY = 0.5  # load average above which the figures are not to be trusted
 PATIENCE = 60

@@ -59,6 +59,17 @@ def test_for_machines_it_is_strict_json(runs: Path, capsys: pytest.CaptureFixtur
     assert told["summary"]["differ"] == 1
 
 
+def test_in_full_every_difference_is_listed(runs_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, add in (("a", 0), ("b", 1)):
+        simple_run(runs_folder, {"x": [n * 2 + add for n in range(30)]}, name=f"120000-{name}")
+    assert main(["diff", "a", "b"]) == 1
+    assert "... 20 more" in capsys.readouterr().out
+    assert main(["diff", "a", "b", "--full"]) == 1
+    shown = capsys.readouterr().out
+    assert "more" not in shown
+    assert shown.count("max abs 1") == 30
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -181,12 +181,27 @@ def test_a_name_that_is_in_neither_run_is_a_mistake_with_the_nearest(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "options", [{"rtol": -1}, {"atol": "1"}, {"ulp": float("nan")}, {"noise": -2}, {"only": [1]}, {"map": {"a": 1}}]
+    "options",
+    [
+        {"rtol": -1},
+        {"atol": "1"},
+        {"ulp": float("nan")},
+        {"noise": -2},
+        {"only": [1]},
+        {"map": {"a": 1}},
+        {"ignore": "*"},
+    ],
 )
 def test_an_option_that_makes_no_sense_is_a_mistake(tmp_path: Path, options: dict[str, Any]) -> None:
     runs = [simple_run(tmp_path, {"loss": [1.0]}, name=f"120000-{name}") for name in "ab"]
     with pytest.raises(OptionError):
         clew.diff(*runs, **options)
+
+
+def test_a_pattern_that_fits_nothing_is_told(tmp_path: Path) -> None:
+    runs = [simple_run(tmp_path, {"loss": [1.0]}, name=f"120000-{name}") for name in "ab"]
+    notes = clew.diff(*runs, only=["loss", "acc"], ignore=["train.lr", "(result)"]).notes
+    assert notes == ["nothing in either run is called `acc`", "nothing in either run is called `train.lr`"]
 
 
 # ---- odd runs
@@ -223,6 +238,16 @@ def test_a_run_compared_with_itself_is_equal_and_said_to_be_the_same(tmp_path: P
     found = clew.diff(a, a)
     assert found.equal
     assert "both are the same run" in found.notes
+
+
+@pytest.mark.parametrize("how", ["killed", "failed", "interrupted"])
+def test_how_a_run_ended_before_its_time_is_said(tmp_path: Path, how: str) -> None:
+    a, b = (simple_run(tmp_path, {"x": [1.0]}, name=f"120000-{name}") for name in "ab")
+    meta = json.loads((b.path / "run.json").read_text())
+    (b.path / "run.json").write_text(json.dumps(meta | {"how": how}))
+    found = clew.diff(a, clew.open(b.path))
+    assert [note.split(":")[1] for note in found.notes if note.startswith("B ")] != []
+    assert found.equal
 
 
 def test_an_empty_run_is_said_to_be_empty_and_not_equal(tmp_path: Path) -> None:
@@ -281,8 +306,23 @@ def test_the_tree_of_agreement_counts_by_function_and_by_step(tmp_path: Path) ->
     assert (encoder["label"], encoder["kind"], encoder["compared"], encoder["differ"]) == ("encoder", "module", 20, 4)
     assert [(n["label"], n["differ"], n["worst"]) for n in encoder["children"]] == [("0", 0, 0.0), ("1", 4, 0.5)]
     steps = [(n["label"], n["compared"], n["differ"]) for n in found.steps.to_dict()["children"]]
-    assert steps == [("0 … 5", 12, 0), ("6 … 9", 8, 4)]
-    assert "6 … 9: 4 of 8 differ" in found.tree()
+    assert steps == [("0 … 5", 12, 0), ("6", 2, 1), ("7", 2, 1), ("8", 2, 1), ("9", 2, 1)]
+    assert "6: 1 of 2 differ" in found.tree()
+
+
+def test_many_steps_that_differ_are_put_together(tmp_path: Path) -> None:
+    runs = []
+    for name, more in (("a", 0.0), ("b", 0.5)):
+        written = Written(tmp_path, f"120000-{name}")
+        shard = written.shard()
+        call = shard.call()
+        for step in range(60):
+            shard.step(call, step)
+            shard.change(call, "loss", step + (more if step >= 10 else 0.0))
+        shard.end(call)
+        shard.close()
+        runs.append(written.open())
+    assert [node.label for node in clew.diff(*runs).steps.children] == ["0 … 9", "10 … 59"]
 
 
 def test_everything_is_told_as_strict_json_a_page_at_a_time(tmp_path: Path) -> None:
@@ -307,6 +347,63 @@ def test_what_is_within_tolerance_is_counted_and_told(tmp_path: Path) -> None:
     assert found.summary()["within"] == 1
     assert "1 within tolerance (largest 1e-09, first `x` in train)" in str(found)
     assert "float32 1.3e-06/1e-05" in str(found)
+
+
+def test_the_first_within_tolerance_is_the_first_in_time(tmp_path: Path) -> None:
+    runs = []
+    for name, more in (("a", 0.0), ("b", 1e-9)):
+        written = Written(tmp_path, f"120000-{name}")
+        shard = written.shard()
+        outer = shard.call("outer", at=0)
+        shard.change(outer, "late", 1.0 + more, at=50)
+        inner = shard.call("inner", parent=outer, at=5)
+        shard.change(inner, "early", 1.0 + more, at=10)
+        shard.end(inner, at=11)
+        shard.end(outer, at=60)
+        shard.close()
+        runs.append(written.open())
+    assert clew.diff(*runs).summary()["within_first"] == {"name": "early", "function": "inner", "step": None}
+
+
+def test_functions_stand_in_the_tree_as_they_were_called(runs_folder: Path) -> None:
+    runs = [_followed(name) for name in "ab"]
+    assert [node.label for node in clew.diff(*runs).places.children] == ["_last_defined", "_first_defined"]
+
+
+def _first_defined(x: int) -> int:
+    return x + 1
+
+
+@clew.follow(show=False)
+def _last_defined(x: int) -> int:
+    return _first_defined(x)
+
+
+def _followed(name: str) -> Any:
+    with clew.run(name) as run:
+        _last_defined(1)
+    return run
+
+
+@clew.watch("y")
+def _given(x: Any) -> int:
+    y = len(x) + max(x)
+    return int(y)
+
+
+def test_an_argument_of_which_only_the_type_was_noted_is_not_taken_for_equal(runs_folder: Path) -> None:
+    runs = []
+    for name, given in (("a", {1, 2, 3}), ("b", {1, 2, 4})):
+        with clew.run(name) as run:
+            _given(given)
+        runs.append(run)
+    found = clew.diff(*runs)
+    assert found.first is not None
+    assert (found.first.name, found.first.role) == ("y", "unknown")
+    assert "not known whether it is the same" in found.first.reason
+    assert [(one.name, one.equal) for one in found.first.inputs] == [("(arguments)", None)]
+    assert [one.name for one in found.not_compared] == ["(arguments)"]
+    assert (found.compared, found.summary()["by_hash"]) == (2, 0)
 
 
 def test_progress_is_told(tmp_path: Path) -> None:

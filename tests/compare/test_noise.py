@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import clew
-from history.writing import simple_run
+from history.writing import Written, simple_run
 
 
 def runs(base: Path, *changes: dict[str, list[Any]]) -> list[Any]:
@@ -44,6 +44,23 @@ def test_noise_counts_from_the_moment_it_was_seen(tmp_path: Path) -> None:
     assert [one.b for one in clew.diff(a, b, reference=again).differences] == [1.5]
 
 
+def test_what_the_reference_only_held_is_noise_from_then_on_and_not_before(tmp_path: Path) -> None:
+    made = []
+    for name, values in (("a", [1.0, 1.0, 1.0]), ("again", [1.0, 1.0, 1.1]), ("b", [1.05, 1.05, 1.05])):
+        written = Written(tmp_path, f"120000-{name}")
+        shard = written.shard()
+        call = shard.call()
+        for step, value in enumerate(values):
+            shard.step(call, step)
+            if step == 0 or value != values[step - 1]:
+                shard.change(call, "x", value)
+        shard.end(call)
+        shard.close()
+        made.append(written.open())
+    found = clew.diff(made[0], made[2], reference=made[1])
+    assert (found.first.step, found.first.noise) == (0, 0.0)
+
+
 def test_what_is_never_the_same_and_no_number_says_nothing(tmp_path: Path) -> None:
     a, again, b = runs(
         tmp_path, {"id": ["one"], "x": ["k"]}, {"id": ["two"], "x": ["k"]}, {"id": ["three"], "x": ["l"]}
@@ -61,3 +78,8 @@ def test_arrays_have_noise_too(tmp_path: Path) -> None:
 def test_a_place_the_reference_does_not_have_is_judged_by_the_defaults(tmp_path: Path) -> None:
     a, again, b = runs(tmp_path, {"x": [1.0], "y": [1.0]}, {"x": [1.0]}, {"x": [1.0], "y": [1.0 + 1e-12]})
     assert clew.diff(a, b, reference=again).equal
+
+
+def test_a_reference_that_is_one_of_the_two_is_said_to_be_none(tmp_path: Path) -> None:
+    a, b = runs(tmp_path, {"x": [1.0]}, {"x": [2.0]})
+    assert any("the reference is A itself" in note for note in clew.diff(a, b, reference=a).notes)

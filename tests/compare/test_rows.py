@@ -80,6 +80,25 @@ def test_arguments_and_results_belong_to_the_call_and_not_to_its_last_step(tmp_p
     assert (found.only_in_a.values, found.only_in_b.values) == (2, 0)
 
 
+def test_what_only_the_second_run_changed_comes_after_the_calls_it_had_made_by_then(tmp_path: Path) -> None:
+    runs = []
+    for name, given in (("a", 1.0), ("b", 2.0)):
+        written = Written(tmp_path, f"120000-{name}")
+        shard = written.shard()
+        call = shard.call()
+        for step in range(3):
+            shard.step(call, step)
+            inner = shard.call("inner", parent=call)
+            shard.change(inner, "return", given if step else 0.0, role="output")
+            shard.end(inner)
+            if step == 0 or name == "b":
+                shard.change(call, "loss", given * step)
+        shard.end(call)
+        shard.close()
+        runs.append(written.open())
+    assert [one.name for one in clew.diff(*runs).differences] == ["return", "loss", "return", "loss"]
+
+
 def test_a_run_that_ended_before_holds_nothing(tmp_path: Path) -> None:
     a = stepped(tmp_path, "a", {n: {"loss": float(n)} for n in range(5)})
     b = stepped(tmp_path, "b", {n: {"loss": float(n)} for n in range(3)})
@@ -95,6 +114,26 @@ def test_what_a_tracer_left_out_because_it_had_not_changed_is_held_over_iteratio
     assert clew.diff(a, b).first.file == "mod.py"
 
 
+def test_what_a_tracer_left_out_is_held_until_what_was_made_of_it(tmp_path: Path) -> None:
+    a = traced(tmp_path, "a", {0: {"0.input": 1.0, "0": 2.0, "1": 3.0}, 1: {"0": 2.5, "1": 3.5}})
+    b = traced(tmp_path, "b", {0: {"0.input": 1.0, "0": 2.0, "1": 3.0}, 1: {"0.input": 1.5, "0": 2.75, "1": 3.75}})
+    found = clew.diff(a, b)
+    assert told(found) == [("0.input", 1, 1.0, 1.5, "a"), ("0", 1, 2.5, 2.75, ""), ("1", 1, 3.5, 3.75, "")]
+    assert [one.ordinal for one in found.differences] == [(2, 2)] * 3
+    assert found.differences[1].role == "propagator"
+
+
+def test_what_a_model_was_given_was_not_made_in_it(tmp_path: Path) -> None:
+    a, b = (traced(tmp_path, str(given), {0: {"0.weight": 1.0, "input": given}}) for given in (1.0, 2.0))
+    assert (clew.diff(a, b).first.name, clew.diff(a, b).first.role) == ("input", "unknown")
+
+
+def test_within_a_step_what_was_held_comes_before_what_both_did_next(tmp_path: Path) -> None:
+    a = stepped(tmp_path, "a", {0: {"x": 1.0, "y": 2.0}, 1: {"y": 3.0}})
+    b = stepped(tmp_path, "b", {0: {"x": 1.0, "y": 2.0}, 1: {"x": 1.5, "y": 3.5}})
+    assert told(clew.diff(a, b)) == [("x", 1, 1.0, 1.5, "a"), ("y", 1, 3.0, 3.5, "")]
+
+
 def test_iterations_find_each_other_by_their_step(tmp_path: Path) -> None:
     a = traced(tmp_path, "a", {n: {"h": float(n)} for n in range(6)})
     b = traced(tmp_path, "b", {n: {"h": float(n)} for n in range(3, 8)})
@@ -104,18 +143,42 @@ def test_iterations_find_each_other_by_their_step(tmp_path: Path) -> None:
 
 
 def test_without_steps_a_change_that_one_run_lacks_does_not_shift_all_the_others(tmp_path: Path) -> None:
-    runs = []
-    for name, values in (("a", [1.0, 2.0, 3.0, 4.0, 5.0]), ("b", [1.0, 2.0, 4.0, 5.0])):
-        written = Written(tmp_path, f"120000-{name}")
-        shard = written.shard()
-        call = shard.call()
-        for value in values:
-            shard.change(call, "x", value)
-        shard.end(call)
-        shard.close()
-        runs.append(written.open())
-    found = clew.diff(*runs)
-    assert (len(found.differences), found.only_in_a.values, found.only_in_b.values) == (0, 1, 0)
+    a = stepless(tmp_path, "a", [("x", value, 10) for value in (1.0, 2.0, 3.0, 4.0, 5.0)])
+    b = stepless(tmp_path, "b", [("x", value, 10) for value in (1.0, 2.0, 4.0, 5.0)])
+    found = clew.diff(a, b)
+    assert told(found) == [("x", None, 3.0, 2.0, "b")]
+    assert (found.only_in_a.values, found.only_in_b.values) == (0, 0)
+
+
+def stepless(base: Path, name: str, changes: list[tuple[str, Any, int]]) -> Any:
+    """A call in which names change at lines, one after the other."""
+    written = Written(base, f"120000-{name}")
+    shard = written.shard()
+    call = shard.call()
+    for what, value, line in changes:
+        shard.change(call, what, value, line=line)
+    shard.end(call)
+    shard.close()
+    return written.open()
+
+
+def test_without_steps_a_statement_that_changed_nothing_in_one_run_is_where_they_differ(tmp_path: Path) -> None:
+    a = stepless(tmp_path, "a", [("r", 29.0, 21), ("r", 41.25, 24), ("q", 1.0, 25), ("r", 35.0, 23), ("q", 2.0, 25)])
+    b = stepless(
+        tmp_path,
+        "b",
+        [("r", 29.0, 21), ("r", 29.25, 23), ("r", 41.5, 24), ("q", 1.0, 25), ("r", 35.25, 23), ("q", 2.0, 25)],
+    )
+    assert told(clew.diff(a, b))[:2] == [("r", None, 29.0, 29.25, "a"), ("r", None, 41.25, 41.5, "")]
+    assert told(clew.diff(b, a))[:2] == [("r", None, 29.25, 29.0, "b"), ("r", None, 41.5, 41.25, "")]
+
+
+def test_without_steps_a_run_that_went_on_for_longer_is_only_longer(tmp_path: Path) -> None:
+    loop = [("loss", 3.0, 10), ("acc", 0.1, 11), ("loss", 2.0, 10), ("acc", 0.2, 11)]
+    a = stepless(tmp_path, "a", [*loop, ("end", 1, 12)])
+    b = stepless(tmp_path, "b", [*loop, ("loss", 1.0, 10), ("acc", 0.3, 11), ("end", 1, 12)])
+    found = clew.diff(a, b)
+    assert (told(found), found.only_in_b.values) == ([], 2)
 
 
 def test_twenty_thousand_steps_with_one_more_change_are_aligned(tmp_path: Path) -> None:
@@ -162,7 +225,30 @@ def test_an_exception_that_only_one_run_raised_is_told(tmp_path: Path) -> None:
         runs.append(written.open())
     first = clew.diff(runs[0], runs[1]).first
     assert (first.what, first.a, first.b) == ("exception", "ValueError: no", "ValueError: yes")
-    assert [one.name for one in clew.diff(runs[0], runs[2]).only_in_a] == ["(error)"]
+    alone = clew.diff(runs[0], runs[2])
+    assert (alone.first.what, alone.first.a, alone.first.b) == ("exception", "ValueError: no", None)
+    assert "no exception" in str(alone)
+    assert len(alone.only_in_a) == len(alone.only_in_b) == 0
+
+
+def test_a_step_that_an_exception_ended_holds_nothing(tmp_path: Path) -> None:
+    runs = []
+    for name, error in (("a", None), ("b", "ValueError: bad")):
+        written = Written(tmp_path, f"120000-{name}")
+        shard = written.shard()
+        call = shard.call()
+        for step in range(4):
+            shard.step(call, step)
+            if error and step == 3:
+                break
+            shard.change(call, "loss", float(step))
+        shard.end(call, error=error)
+        shard.close()
+        runs.append(written.open())
+    found = clew.diff(*runs)
+    assert [(one.what, one.a, one.b) for one in found.differences] == [("exception", None, "ValueError: bad")]
+    assert [(one.name, one.step) for one in found.only_in_a] == [("loss", 3)]
+    assert found.first.role == "producer"
 
 
 def test_arguments_that_were_kept_as_one_value_are_compared(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import clew
 from clew.compare.side import thread_lanes
+from history.writing import Written
 
 
 def test_threads_are_counted_anew_in_each_run() -> None:
@@ -74,3 +75,26 @@ def test_items_and_stages_are_compared(runs_folder: Path, function: str) -> None
     assert [(one.name, one.function) for one in found.differences] == [("row", function), ("result", function)]
     assert [one.role for one in found.differences] == ["unknown", "propagator"]
     assert [one.name for one in found.differences[1].inputs] == ["row"]
+
+
+def test_what_a_counting_loop_calls_has_the_step_it_was_called_at(tmp_path: Path) -> None:
+    runs = []
+    for name, more in (("a", 0.0), ("b", 0.5)):
+        written = Written(tmp_path, f"120000-{name}")
+        shard = written.shard()
+        train = shard.call("train")
+        shard.end(shard.call("setup", parent=train))
+        for step in range(10, 13):
+            shard.step(train, step)
+            outer = shard.call("outer", parent=train)
+            inner = shard.call("inner", parent=outer)
+            shard.change(inner, "x", float(step) + (more if step == 11 else 0.0))
+            shard.end(inner)
+            shard.end(outer)
+        shard.end(train)
+        shard.close()
+        runs.append(written.open())
+    found = clew.diff(*runs)
+    assert (found.first.step, found.first.ordinal) == (11, (2, 3))
+    assert [(node.label, node.differ) for node in found.steps.children] == [("10", 0), ("11", 1), ("12", 0)]
+    assert "`x` at step 11 in call 2 of 3 of inner" in str(found)

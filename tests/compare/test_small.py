@@ -11,7 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import clew
-from clew.compare import small
+from clew.compare import small, values
+from clew.compare.settings import Settings
+from clew.compare.values import Walk
+from clew.values import capture
 from history.writing import simple_run
 
 NUMBERS = st.sampled_from([0.0, -0.0, 1.0, 1.0 + 1e-7, 1.001, np.nan, np.inf, -np.inf, 5.0])
@@ -22,7 +25,9 @@ VALUES = st.one_of(
     NUMBERS.map(np.float32),
     NUMBERS.map(np.float64),
     st.sampled_from(["a", "b", ""]),
+    st.one_of(NUMBERS, st.integers(-3, 3), st.just(2**60), st.booleans()).map(lambda one: capture(one).value),
 )
+PLAIN = st.one_of(NUMBERS, st.integers(-3, 3), st.sampled_from([2**60, 2**60 + 1, 10**400]), st.booleans())
 
 
 def told(a: Any, b: Any, **options: Any) -> Any:
@@ -53,11 +58,30 @@ def test_together_they_are_judged_as_one_by_one(
         assert together == told(*runs, **options)
 
 
+@given(
+    pairs=st.lists(st.tuples(PLAIN, PLAIN), min_size=1, max_size=6),
+    options=st.sampled_from([{}, {"rtol": 0}, {"atol": 0.5}, {"ulp": 4}]),
+    allowed=st.sampled_from([None, 0.0, 2.0]),
+)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_plain_numbers_in_containers_are_judged_as_arrays_are(
+    monkeypatch: pytest.MonkeyPatch, pairs: Any, options: Any, allowed: float | None
+) -> None:
+    given = {"rtol": None, "atol": None, "ulp": None} | options
+    asked = Settings.of(**given, ignore=(), only=(), map=None, factor=3.0, reference=False, common=False)
+    a, b = ([pair[side] for pair in pairs] for side in (0, 1))
+    quick = Walk(asked, allowed).compare(a, b)
+    with monkeypatch.context() as patch:
+        patch.setattr(values, "_PLAIN", frozenset())
+        slow = Walk(asked, allowed).compare(a, b)
+    assert (quick.differ, quick.identical, quick.magnitude) == (slow.differ, slow.identical, slow.magnitude)
+
+
 def test_their_noise_is_their_places_own(tmp_path: Path) -> None:
-    def values(add: float) -> dict[str, list[Any]]:
+    def changes(add: float) -> dict[str, list[Any]]:
         return {"x": [np.float32(n + add) for n in range(20)], "y": [np.full(3, n + 2 * add) for n in range(20)]}
 
-    a, again, b = (simple_run(tmp_path, values(add), name=f"120000-{add}") for add in (0.0, 0.25, 1.0))
+    a, again, b = (simple_run(tmp_path, changes(add), name=f"120000-{add}") for add in (0.0, 0.25, 1.0))
     found = clew.diff(a, b, reference=again)
     assert {round(one.multiple, 3) for one in found.differences} == {4.0}
     assert clew.diff(a, b, reference=again, noise=4).equal

@@ -97,6 +97,9 @@ def test_with_their_parameters_recorded_later_iterations_are_told_too(runs_folde
     paths = [*PATHS, "layers.*.weight"]
     found = clew.diff(train("a", paths=paths), train("b", nudged=2, paths=paths))
     assert (found.first.name, found.first.step) == ("layers.2.weight", 0)
+    assert (found.first.role, "before the recording began" in found.first.reason) == ("unknown", True)
+    later = next(one for one in found.differences if one.name == "layers.0.weight")
+    assert (later.step, later.role) == (1, "propagator")
     output = next(one for one in found.differences if one.name == "layers.2")
     assert (output.role, "`layers.2.weight` differs already" in output.reason) == ("propagator", True)
 

@@ -148,6 +148,17 @@ def test_arrays_of_two_types_are_compared_with_the_tolerance_of_the_coarser(tmp_
     assert not diff(tmp_path / "b", a, a + 1e-5).equal
 
 
+@pytest.mark.parametrize("count", [1, 20])
+def test_arrays_that_only_have_another_dtype_are_equal_and_that_is_said(tmp_path: Path, count: int) -> None:
+    a, b = (
+        simple_run(tmp_path, {"v": [np.full(3, n, dtype) for n in range(count)]}, name=f"120000-{dtype}")
+        for dtype in ("float32", "float64")
+    )
+    found = clew.diff(a, b, only="v")
+    assert (found.equal, found.summary()["identical"]) == (True, 0)
+    assert any("float32 in A and float64 in B" in note and note.startswith(f"{count} arr") for note in found.notes)
+
+
 def test_nan_and_inf_at_the_same_places_are_equal(tmp_path: Path) -> None:
     a = np.array([NAN, INF, -INF, 1.0])
     b = a.copy()
@@ -184,6 +195,44 @@ def test_whole_numbers_are_told_apart_exactly(tmp_path: Path) -> None:
 def test_arrays_of_other_types_are_compared_too(tmp_path: Path, a: Any, b: Any) -> None:
     found = first(tmp_path, a, b).measure
     assert (found.count, found.first_index) == (1, (len(a) - 1,))
+
+
+def test_times_of_two_units_are_compared_as_times(tmp_path: Path) -> None:
+    days, seconds = np.array(["2020-01-01", "2020-01-02"], "M8[D]"), np.array(["2020-01-01", "2020-01-02"], "M8[s]")
+    assert diff(tmp_path / "1", days, seconds).equal
+    found = first(tmp_path / "2", days, seconds + np.timedelta64(5, "s")).measure
+    assert (found.max_abs, found.count) == (5, 2)
+
+
+def test_the_index_and_the_order_of_columns_are_part_of_a_table(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"a": [1, 2], "b": [3, 4]})
+    assert diff(tmp_path / "1", table, table.copy()).equal
+    assert first(tmp_path / "2", table, table.set_axis([0, 5])).measure.path == ".index"
+    assert first(tmp_path / "3", table, table[["b", "a"]]).measure.path == ".columns[0]"
+
+
+def test_masks_are_compared_and_what_they_hide_is_not(tmp_path: Path) -> None:
+    masked = np.ma.array([1, 2, 3], mask=[0, 0, 1])
+    assert diff(tmp_path / "1", masked, np.ma.array([1, 2, 99], mask=[0, 0, 1])).equal
+    assert first(tmp_path / "2", masked, np.ma.array([1, 2, 3], mask=[0, 0, 0])).measure.path == ".mask"
+
+
+def test_of_long_lists_the_ends_and_the_lengths_are_compared(tmp_path: Path) -> None:
+    many = list(range(200_000))
+    assert "the kept part" in first(tmp_path / "1", [*many, 1], [*many, 2]).measure.path
+    assert "length 200,000 against 200,001" in first(tmp_path / "2", many, [*many, 2]).measure.note
+    middle = [*many[:100_000], -1, *many[100_001:]]
+    found = diff(tmp_path / "3", many, middle, only="v")
+    assert (len(found.differences), [one.name for one in found.not_compared]) == (0, ["v"])
+
+
+def test_what_only_one_container_has_is_said_so(tmp_path: Path) -> None:
+    assert first(tmp_path, {"a": 1, "b": 2}, {"a": 1}).measure.note == "only in the first"
+
+
+def test_of_sets_it_is_told_what_only_one_of_them_has(tmp_path: Path) -> None:
+    assert first(tmp_path, {1, 2, 3}, {1, 2, 4}).measure.note == "only in the first: 3; only in the second: 4"
 
 
 def test_empty_arrays_are_equal(tmp_path: Path) -> None:
@@ -255,6 +304,13 @@ def test_summaries_that_differ_are_told_and_said_to_be_summaries(tmp_path: Path)
     found = diff(tmp_path, kept(a, "summary"), kept(a + 1, "summary"))
     assert len(found.differences) == 1
     assert found.summary()["by_summary"] == 1
+
+
+def test_of_summaries_that_differ_the_statistics_are_told(tmp_path: Path) -> None:
+    a = np.arange(50_000.0)
+    found = first(tmp_path, kept(a, "summary"), a * 2).measure
+    assert "max 49999 against 99998" in found.note
+    assert "nothing" not in found.note
 
 
 def test_a_summary_is_compared_with_what_was_kept_in_full(tmp_path: Path) -> None:

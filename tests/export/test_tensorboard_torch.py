@@ -81,6 +81,12 @@ def test_each_rank_has_a_folder(tmp_path: Path) -> None:
     assert [read(path / f"rank{rank}").Scalars("loss")[0].value for rank in (0, 1)] == [0.5, 1.5]
 
 
+def test_a_run_that_recorded_nothing_opens_and_is_empty(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    written.shard().close()
+    assert read(export(written.open(), "tensorboard", tmp_path / "out")).Tags()["scalars"] == []
+
+
 def test_a_folder_that_is_there_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     with pytest.raises(OptionError, match="exists"):

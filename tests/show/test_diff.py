@@ -71,14 +71,20 @@ def test_a_long_tree_says_how_much_is_left_out() -> None:
 
 def test_what_is_only_in_one_run_is_listed_and_the_rest_counted() -> None:
     missing = {"what": "call", "name": "f", "function": "g", "calls": 2, "values": 3, "step": None}
+    missing |= {"file": "a.py", "line": 7}
     lines = [text for text, _ in diff_lines(told(only_in_b=[missing] * 25))]
-    assert lines.count("  2 calls of f in g, 3 values") == 20
+    assert lines.count("  2 calls of f in g, 3 values  a.py:7") == 20
     assert "  ... 5 more places" in lines
 
 
 def test_measures_are_one_line() -> None:
     text = measure_text({"max_abs": 0.25, "max_rel": "Infinity", "count": 3, "total": 8, "first_index": [1, 2]})
     assert text == "max abs 0.25 · max rel ∞ · 3 of 8 elements · first at [1, 2]"
+
+
+def test_where_only_nan_differs_no_distance_of_nothing_is_told() -> None:
+    told = measure_text({"max_abs": 0.0, "max_rel": 0.0, "max_ulp": 0.0, "nan": [0, 1], "total": 3, "count": 1})
+    assert told == "1 of 3 elements · NaN 0 against 1"
 
 
 def test_html_is_escaped() -> None:

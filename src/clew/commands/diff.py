@@ -24,7 +24,9 @@ def add(subparsers: Any) -> None:
     parser.add_argument("--only", action="append", default=[], metavar="P", help="only these names or functions")
     parser.add_argument("--map", action="append", default=[], metavar="OLD=NEW", help="what B calls something of A")
     parser.add_argument("--common", action="store_true", help="judge only what both runs have")
-    parser.add_argument("--limit", type=int, metavar="N", help="differences to list (10; with --json 100)")
+    parser.add_argument(
+        "--limit", type=int, metavar="N", help="differences to list (10; with --json 100; with --full all)"
+    )
     parser.add_argument("--full", action="store_true", help="nothing folded, nothing cut")
     parser.add_argument("--json", action="store_true", help="for machines")
 
@@ -48,7 +50,8 @@ def main(args: argparse.Namespace) -> int:
             common=args.common,
             progress=progress,
         )
-    told = found.to_dict(limit=limit(args.limit, 100 if args.json else 10))
+    usual = max(len(found.differences), 1) if args.full else 100 if args.json else 10
+    told = found.to_dict(limit=limit(args.limit, usual))
     if args.json:
         print_json(told)
     else:

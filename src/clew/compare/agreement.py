@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from clew.compare.comparison import Comparison
 
 RANGES: Final = 200  # of steps; more are put together
+SINGLE: Final = 40  # lines of steps: as long as there are no more, each step that differs has its own
 
 
 class Node:
@@ -63,7 +64,10 @@ def by_place(comparison: Comparison) -> Node:
     root = Node("run", "", "run")
     side = comparison.a
     tracers = side.is_tracer
-    for place, one in sorted(comparison.verdict.places.items(), key=lambda item: _order(comparison, item[0])):
+    order = _first_calls(comparison)
+    for place, one in sorted(comparison.verdict.places.items(), key=lambda item: _order(comparison, item[0], order)):
+        if not one.compared:
+            continue
         number, token = split_place(place)
         function = str(side.words.functions.name(number)) or "(outside of any call)"
         role, name = comparison.token_name(token)
@@ -78,10 +82,16 @@ def by_place(comparison: Comparison) -> Node:
     return root
 
 
-def _order(comparison: Comparison, place: int) -> tuple[int, int, int]:
-    """Arguments first, then what changed, then the result."""
+def _first_calls(comparison: Comparison) -> dict[int, int]:
+    """By function: where in the tree of calls it is first."""
+    functions, first = np.unique(comparison.a.function, return_index=True)
+    return dict(zip(functions.tolist(), first.tolist(), strict=True))
+
+
+def _order(comparison: Comparison, place: int, first: dict[int, int]) -> tuple[int, int, int]:
+    """Functions as they were called; in them arguments first, then what changed, then the result."""
     function, token = split_place(place)
-    return function, ("input", "value", "output").index(comparison.token_name(token)[0]), token
+    return first.get(function, 0), ("input", "value", "output").index(comparison.token_name(token)[0]), token
 
 
 def _label(role: str, name: str) -> str:
@@ -91,7 +101,7 @@ def _label(role: str, name: str) -> str:
 
 
 def by_step(comparison: Comparison) -> Node:
-    """Steps in their order; neighbours that all agree, or all do not, are put together."""
+    """Steps in their order; neighbours that agree are put together, and those that do not where there are many."""
     root = Node("steps", "", "steps")
     verdict = comparison.verdict
     if verdict.steps is None or verdict.steps_worst is None:
@@ -120,13 +130,17 @@ def _step(comparison: Comparison, row: int) -> Any:
 
 
 def _ranges(compared: Any, differ: Any) -> list[tuple[int, int]]:
-    """Neighbouring steps of one state; if these are too many, as many equal ranges as are wanted."""
+    """Neighbouring steps that agree, and each that does not; if these are too many, neighbours of one state; if these
+    are too many, as many equal ranges as are wanted."""
     there = np.flatnonzero(compared > 0)
     if len(there) == 0:
         return []
     states = np.where(compared > 0, (differ > 0).astype(np.int64), 2)
     cuts = [0, *(np.flatnonzero(np.diff(states)) + 1).tolist(), len(states)]
     ranges = [(a, b) for a, b in pairwise(cuts) if states[a] != 2]
+    single = sum(b - a if states[a] else 1 for a, b in ranges)
+    if single <= SINGLE:
+        return [part for a, b in ranges for part in (pairwise(range(a, b + 1)) if states[a] else [(a, b)])]
     if len(ranges) <= RANGES:
         return ranges
     edges = np.linspace(0, len(states), RANGES + 1).astype(np.int64).tolist()

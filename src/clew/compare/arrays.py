@@ -49,6 +49,7 @@ class Source:
         self.shape = shape
         self.code = code  # as it is written: "<f4", "bfloat16"
         self.width = max(size, 1)  # bytes of an element
+        self.unit: str | None = None  # of times: what they are told in, if that is not their own
 
     @property
     def count(self) -> int:
@@ -59,7 +60,8 @@ class Source:
         raise NotImplementedError
 
     def numbers(self, raw: memoryview) -> Numbers | None:
-        return _narrow(numbers_from(raw, self.code))
+        found = numbers_from(raw, self.code)
+        return _narrow(found if found is None or self.unit is None else found.astype(self.unit))
 
 
 class Stored(Source):
@@ -156,6 +158,7 @@ class Scan:
 def scan(a: Source, b: Source, tolerance: Tolerance, allowed: float = 0.0) -> Scan:
     """Of two arrays of one shape: whether they differ by more than the tolerance, or than is allowed anywhere."""
     alike = a.code == b.code
+    _tell_in_one_unit(a, b)
     found = Scan(identical=alike)
     for raw_a, raw_b in _pieces(a, b):
         if alike and _same_bytes(raw_a, raw_b):
@@ -167,6 +170,12 @@ def scan(a: Source, b: Source, tolerance: Tolerance, allowed: float = 0.0) -> Sc
         else:
             _look(x, y, tolerance, allowed, found)
     return found
+
+
+def _tell_in_one_unit(a: Source, b: Source) -> None:
+    """Times of two units, such as days and seconds, in the finer of both."""
+    if a.code != b.code and a.code[1:2] in "mM" and a.code[1:2] == b.code[1:2]:
+        a.unit = b.unit = np.promote_types(a.code, b.code).str
 
 
 def _pieces(a: Source, b: Source) -> Iterator[tuple[memoryview, memoryview]]:
@@ -293,6 +302,7 @@ def measure(a: Source, b: Source, tolerance: Tolerance, allowed: float = 0.0) ->
     """Everything people ask about the difference of two arrays of one shape."""
     sums, begin = _Sums(), 0
     known = True
+    _tell_in_one_unit(a, b)
     with np.errstate(all="ignore"):
         for raw_a, raw_b in _pieces(a, b):
             x, y = a.numbers(raw_a), b.numbers(raw_b)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from clew.compare.calls import pair_calls
-from clew.compare.judge import Judge, Progress, places_of
+from clew.compare.ends import Calls, even_out
+from clew.compare.judge import BY_A, Judge, Progress, places_of
 from clew.compare.noise import Noise
 from clew.compare.rows import pair_rows
-from clew.compare.settings import EXACT, Names, Settings
-from clew.compare.side import OUT, Side
+from clew.compare.settings import EXACT, Names, Settings, spellings
+from clew.compare.side import ARGS, ERROR, OUT, RESULT, Side
 from clew.compare.words import Words
-from clew.errors import UnknownNameError, nearest
+from clew.errors import OptionError, UnknownNameError, nearest
 
 if TYPE_CHECKING:
     from clew.compare.side import Ints
@@ -33,7 +35,9 @@ class Comparison:
         if reference is not None:
             self.noise = self._noise(Side(reference, words, settings, names), progress)
         _check_words(self.a, self.b, settings, names)
+        self.idle = _idle_patterns(self.a, self.b, settings)
         self.calls = pair_calls(self.a, self.b)
+        even_out(self.a, self.b, self.calls)
         self.functions = self.a.function[self.calls.a]  # by pair
         rows = pair_rows(self.a, self.b, self.calls)
         self.only_rows = rows.only_a, rows.only_b
@@ -43,18 +47,35 @@ class Comparison:
 
     def _noise(self, again: Side, progress: Progress | None) -> Noise:
         exact = Settings(EXACT, self.settings.ignore, self.settings.only, self.settings.map)
-        calls = pair_calls(self.a, again)
+        calls, before = pair_calls(self.a, again), self.a.extra
+        even_out(self.a, again, calls)
         functions = self.a.function[calls.a]
         verdict = Judge(self.a, again, pair_rows(self.a, again, calls), functions, exact, None, progress).judge()
+        self.a.extra = before
+        self.a.__dict__.pop("marks", None)
         return Noise(verdict, functions, self.settings.factor)
 
     def _sort(self) -> None:
         found = self.verdict
         self.times = self.a.cells("time", np.sort(found.at))[np.argsort(np.argsort(found.at, kind="stable"))]
-        order = np.lexsort((found.at, self.times))
+        self._time_held()
+        order = np.lexsort((found.held != BY_A, found.at, self.times))
         self.times = self.times[order]
-        for name in ("a", "b", "pair", "token", "at", "magnitude"):
+        for name in ("a", "b", "pair", "token", "at", "magnitude", "held"):
             setattr(found, name, getattr(found, name)[order])
+
+    def _time_held(self) -> None:
+        """What only the second run changed was, in the first, after the calls that the second had made by then."""
+        found = self.verdict
+        held = np.flatnonzero(found.held == BY_A)
+        if len(held) == 0:
+            return
+        calls = Calls(self.a, self.b, self.calls)
+        rows = found.b[held]
+        order = np.argsort(rows, kind="stable")
+        own, times = self.b.call_of(rows[order]), self.b.cells("time", rows[order])
+        for place, call, time in zip(held[order].tolist(), own.tolist(), times.tolist(), strict=True):
+            self.times[place] = max(int(self.times[place]), calls.over(call, time) + 1)
 
     def __len__(self) -> int:
         return len(self.verdict.a)
@@ -95,7 +116,7 @@ class Comparison:
             return None
         found = self.verdict
         places = places_of(self.functions[found.pair[index : index + 1]], found.token[index : index + 1])
-        noise = float(self.noise.at(places, found.a[index : index + 1])[0])
+        noise = float(self.noise.at(places, found.at[index : index + 1])[0])
         return None if noise != noise else noise
 
     def token_name(self, token: int) -> tuple[str, str]:
@@ -123,9 +144,26 @@ def _check_words(a: Side, b: Side, settings: Settings, names: Names) -> None:
         if old not in names.used:
             what = f"map= says what `{old}` is called, and the first run has no such name;"
             raise UnknownNameError("diff-unknown", what, nearest(old, known))
-    if settings.only and not any(bool((tokens >= 0).any()) for tokens in side_tokens) and known:
-        what = f"only={', '.join(settings.only)} leaves nothing to compare;"
-        raise UnknownNameError("diff-unknown", what, nearest(settings.only[0], known))
+    left = any(bool((tokens >= 0).any()) for tokens in side_tokens) or any(len(side.extra.token) for side in (a, b))
+    if known and not left:
+        if settings.only:
+            what = f"only={', '.join(settings.only)} leaves nothing to compare;"
+            raise UnknownNameError("diff-unknown", what, nearest(settings.only[0], known))
+        if settings.ignore and any(len(side.table) for side in (a, b)):
+            what = f"ignore={', '.join(settings.ignore)} leaves nothing to compare."
+            raise OptionError("bad-option", what, "Ignore less.")
+
+
+def _idle_patterns(a: Side, b: Side, settings: Settings) -> list[str]:
+    """Patterns that fit nothing in either run."""
+    left = {*settings.only, *settings.ignore}
+    for side in (a, b):
+        for shard in side.table.shards if left else ():
+            named = {(site.name, shard.functions[site.function].name) for site in shard.sites.values()}
+            named |= {(name, one.name) for one in shard.functions.values() for name in (ARGS, RESULT, ERROR)}
+            texts = {text for pair in named for text in spellings(*pair)}
+            left = {pattern for pattern in left if not any(fnmatchcase(text, pattern) for text in texts)}
+    return sorted(left)
 
 
 def plain(value: Any) -> Any:

@@ -12,8 +12,8 @@ import numpy as np
 from clew.compare.arrays import Measure
 from clew.compare.comparison import plain, rows_of_call
 from clew.compare.stored import heads
-from clew.compare.values import measured, measured_arrays, sources
-from clew.records import Kind
+from clew.compare.values import compare_heads, measured, measured_arrays, measured_summaries, sources, text_note
+from clew.records import Kept, Kind
 from clew.show.text import brief
 from clew.store.blobs import DamagedBlobError
 
@@ -34,7 +34,7 @@ class Input(NamedTuple):
     name: str
     a: Any
     b: Any
-    equal: bool | None  # None: it is only in one of them
+    equal: bool | None  # None: it is only in one of them, or too little of it was kept to say
 
 
 class Difference:
@@ -52,7 +52,7 @@ class Difference:
 
     @property
     def name(self) -> str:
-        """As the first run calls it."""
+        """As the first run calls it; `(error)` for an exception."""
         return self._site("a")[0]
 
     @property
@@ -106,12 +106,7 @@ class Difference:
     @property
     def held(self) -> str:
         """`a` or `b` if that run had no change there, and held this value from before; else nothing."""
-        if self._at != self._a:
-            return "a"
-        comparison = self._comparison
-        mine, theirs = comparison.a.own_step_of(self._a), comparison.b.own_step_of(self._b)
-        other = int(comparison.b.call_of(np.array([self._b]))[0])
-        return "b" if other != self._call_b or (mine is not None and mine != theirs) else ""
+        return ("", "a", "b")[int(self._comparison.verdict.held[self.index])]
 
     def _side(self, side: str) -> Side:
         return self._comparison.a if side == "a" else self._comparison.b
@@ -132,7 +127,7 @@ class Difference:
 
     @cached_property
     def a(self) -> Any:
-        """The value in the first run, read back."""
+        """The value in the first run, read back; None where only the other run raised an exception."""
         return self._comparison.a.value_of(self._a)
 
     @cached_property
@@ -144,6 +139,8 @@ class Difference:
     def measure(self) -> Measure:
         """How they differ. Arrays are read from disk for it, piece by piece."""
         comparison = self._comparison
+        if self.what == "exception":
+            return Measure(note=text_note(self.a, self.b) if self.a is not None and self.b is not None else "")
         rows = np.array([self._a]), np.array([self._b])
         noise = self.noise
         allowed = None if noise is None else noise * comparison.settings.factor
@@ -151,6 +148,8 @@ class Difference:
         try:
             if kinds == (Kind.VALUE, Kind.VALUE):
                 pair = heads(comparison.a, rows[0])[0], heads(comparison.b, rows[1])[0]
+                if Kept.SUMMARY in (pair[0].kept, pair[1].kept) and Kept.OPAQUE not in (pair[0].kept, pair[1].kept):
+                    return measured_summaries(*pair)
                 arrays = sources(*pair)
                 if arrays is not None:
                     return measured_arrays(*arrays, comparison.settings, allowed)
@@ -221,9 +220,21 @@ class Difference:
         comparison = self._comparison
         equal = None
         if a is not None and b is not None:
-            equal = not comparison.differs(a, b)
+            equal = False if comparison.differs(a, b) else True if self._was_compared(a, b) else None
         values = None if a is None else comparison.a.value_of(a), None if b is None else comparison.b.value_of(b)
         return Input(comparison.token_name(token)[1], *values, equal)
+
+    def _was_compared(self, a: int, b: int) -> bool:
+        """Whether two rows that were not found to differ were found to be equal; it may be that nobody can say."""
+        comparison = self._comparison
+        rows = np.array([a]), np.array([b])
+        kinds = comparison.a.cells("kind", rows[0])[0], comparison.b.cells("kind", rows[1])[0]
+        if kinds != (Kind.VALUE, Kind.VALUE):
+            return True
+        one, other = heads(comparison.a, rows[0])[0], heads(comparison.b, rows[1])[0]
+        if one.kept == other.kept == Kept.FULL:
+            return True
+        return compare_heads(one, other, comparison.settings, None).compared
 
     @property
     def role(self) -> str:
@@ -237,8 +248,10 @@ class Difference:
 
     @cached_property
     def _judged(self) -> tuple[str, str]:
-        if self.what == "argument":
+        if self.what == "argument" or (self._is_traced and _is_input(f".{self.name}", "")):
             return self._judged_argument()
+        if self._is_traced and is_parameter(self.name):
+            return self._judged_parameter()
         names = ", ".join(f"`{one.name}`" for one in self.inputs if one.equal is False)
         if names:
             return PROPAGATOR, f"its input {names} differs already"
@@ -248,7 +261,7 @@ class Difference:
         if self.inputs:
             lacking = ", ".join(f"`{one.name}`" for one in self.inputs if one.equal is None)
             if lacking:
-                return UNKNOWN, f"its input {lacking} is in one of the runs only"
+                return self._judged_without_inputs(f"of its input {lacking} it is not known whether it is the same")
             return self._judged_by_equal_inputs()
         return self._judged_without_inputs()
 
@@ -260,6 +273,7 @@ class Difference:
         return PRODUCER, f"its inputs are equal: {names}"
 
     def _judged_argument(self) -> tuple[str, str]:
+        """What a call is given, or a model as a whole."""
         comparison = self._comparison
         parent = int(comparison.a.parent[self._call_a])
         if parent > 0 and self._first_beneath(parent) < self.index:
@@ -274,6 +288,18 @@ class Difference:
             return UNKNOWN, "it is an argument; what made it was not recorded, and other values differ before it"
         return UNKNOWN, "it is an argument; what made it was not recorded"
 
+    def _judged_parameter(self) -> tuple[str, str]:
+        """What a parameter holds was made by the iterations before; in the first one, before anything was recorded."""
+        comparison = self._comparison
+        before = comparison.a.function[: self._call_a] == comparison.a.function[self._call_a]
+        firsts = comparison.first_in_call[: self._call_a][before]
+        earliest = int(firsts.min(initial=len(comparison)))
+        if earliest < self.index:
+            return PROPAGATOR, f"`{Difference(comparison, earliest).name}` differs in an iteration before"
+        if before.any():
+            return PRODUCER, "everything recorded in the iterations before is equal"
+        return UNKNOWN, "it is a parameter, and was made before the recording began"
+
     def _given_to_caller(self, parent: int) -> list[Input]:
         """What the calling function was given, if it has a partner in the second run."""
         calls = self._comparison.calls
@@ -282,18 +308,15 @@ class Difference:
             return []
         return self._arguments(parent, int(calls.b[at]))
 
-    def _judged_without_inputs(self) -> tuple[str, str]:
+    def _judged_without_inputs(self, lacking: str = "its inputs were not recorded") -> tuple[str, str]:
         if self.index:
-            return UNKNOWN, "its inputs were not recorded, and other values differ before it"
+            return UNKNOWN, f"{lacking}, and other values differ before it"
         rows = rows_of_call(self._comparison.a, self._call_a) if self._call_a else np.empty(0, np.int64)
         count = int(np.count_nonzero((self._comparison.a.token_of(rows) >= 0) & (rows < self._at)))
         if count == 0:
-            return UNKNOWN, "its inputs were not recorded, and nothing else was recorded before it in its call"
+            return UNKNOWN, f"{lacking}, and nothing else was recorded before it in its call"
         values = "1 value" if count == 1 else f"{count:,} values"
-        return (
-            PRODUCER,
-            f"all that was recorded before it in its call is equal ({values}); its inputs were not recorded",
-        )
+        return PRODUCER, f"all that was recorded before it in its call is equal ({values}); {lacking}"
 
     def _first_beneath(self, call: int) -> int:
         """The number of the first difference in a call and all it called."""
@@ -349,7 +372,7 @@ class Difference:
         value, call = (self.a, self.call_a) if side == "a" else (self.b, self.call_b)
         return {
             "name": name,
-            "value": brief(value, _TEXT),
+            "value": "no exception" if value is None and self.what == "exception" else brief(value, _TEXT),
             "file": file,
             "line": line,
             "call": self._told_call(side, call),

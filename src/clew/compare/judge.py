@@ -19,7 +19,7 @@ from clew.compare.arrays import ulps
 from clew.compare.settings import DEFAULTS, Settings, Tolerance
 from clew.compare.side import ERROR_KIND, Ints, Side
 from clew.compare.small import compare_small
-from clew.compare.stored import digests, heads
+from clew.compare.stored import digests, heads, hollow
 from clew.compare.values import Outcome, Walk, compare_heads
 from clew.records import Kind
 
@@ -37,6 +37,7 @@ _TOGETHER: Final = 512
 _LARGE: Final = 1 << 18  # bytes of an array that is worth a thread
 _WORKERS: Final = 4
 _PLACE_BITS: Final = 32
+BY_A, BY_B = 1, 2  # which run had no change at a difference, and held its value from before
 
 
 def places_of(functions: npt.NDArray[Any], tokens: npt.NDArray[Any]) -> Ints:
@@ -68,6 +69,7 @@ class Verdict:
     token: Ints
     at: Ints
     magnitude: Floats
+    held: npt.NDArray[np.int8]  # BY_A or BY_B, or 0
     compared: int = 0
     identical: int = 0
     within: int = 0  # not identical, and within the tolerance
@@ -78,6 +80,7 @@ class Verdict:
     places: dict[int, Agreement] = field(default_factory=dict)
     steps: npt.NDArray[Any] | None = None  # by mark of the first run: compared, differ
     steps_worst: Floats | None = None
+    dtypes: Counter[tuple[str, str]] = field(default_factory=Counter)  # of arrays that have another in the second run
     not_compared: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)  # (place, why) → count, a row
 
 
@@ -103,7 +106,7 @@ class Judge:
         self._progress = progress
         self._found: list[tuple[Ints, Floats]] = []
         nothing = np.empty(0, np.int64)
-        self.verdict = Verdict(nothing, nothing, nothing, nothing, nothing, np.empty(0))
+        self.verdict = Verdict(nothing, nothing, nothing, nothing, nothing, np.empty(0), np.empty(0, np.int8))
         marks = len(a.marks[0])
         if marks:
             self.verdict.steps = np.zeros((2, marks), np.int64)
@@ -124,6 +127,8 @@ class Judge:
         out.a, out.b, out.pair, out.token, out.at = (
             column[chosen].astype(np.int64) for column in (rows.a, rows.b, rows.pair, rows.token, rows.at)
         )
+        by_b, by_a = rows.held
+        out.held = np.where(chosen >= by_a, BY_A, np.where(chosen >= by_b, BY_B, 0)).astype(np.int8)
         out.magnitude = np.concatenate([np.empty(0), *(sizes for _, sizes in self._found)])
         out.by_hash, out.by_summary = self._how["hash"], self._how["summary"]
         return out
@@ -136,7 +141,7 @@ class Judge:
         rows_a, rows_b = self._rows(self.rows.a, chosen), self._rows(self.rows.b, chosen)
         kinds = self.a.cells("kind", rows_a), self.b.cells("kind", rows_b)
         places = places_of(self.functions[self.rows.pair[chosen]], self.rows.token[chosen])
-        allowed = None if self.noise is None else self.noise.allowed(places, rows_a)
+        allowed = None if self.noise is None else self.noise.allowed(places, self._rows(self.rows.at, chosen))
         differ, known = np.zeros(len(chosen), np.bool_), np.ones(len(chosen), np.bool_)
         size = np.zeros(len(chosen))
         exact = np.ones(len(chosen), np.bool_)
@@ -220,7 +225,10 @@ class Judge:
         low_a, high_a, there_a = digests(self.a, rows_a)
         low_b, high_b, there_b = digests(self.b, rows_b)
         same = there_a & there_b & (low_a == low_b) & (high_a == high_b)
-        self._how["hash"] += int(np.count_nonzero(same & ~self._in_full(rows_a, rows_b, same)))
+        empty = np.flatnonzero(same & (hollow(self.a, rows_a) | hollow(self.b, rows_b)))
+        if len(empty):
+            self._leave_open(chosen, places[empty], rows_a[empty], out)
+        self._how["hash"] += int(np.count_nonzero(same & ~self._in_full(rows_a, rows_b, same))) - len(empty)
         left = np.flatnonzero(~same)
         left = left[~compare_small(self, chosen, places, left, allowed, out)] if len(left) else left
         for begin in range(0, len(left), _TOGETHER):
@@ -230,6 +238,20 @@ class Judge:
             for place, found, room in zip(places[some].tolist(), self._compared(pairs), rooms, strict=True):
                 self._put(place, chosen, found, out, room)
                 self._tell(int(chosen[place]))
+
+    def _leave_open(self, chosen: Ints, places: Ints, rows_a: Ints, out: Any) -> None:
+        """What is known of these is the same, and something in them was not looked into: nobody can say."""
+        known = out[3]
+        known[places] = False
+        indices = chosen[places]
+        kinds = places_of(self.functions[self.rows.pair[indices]], self.rows.token[indices])
+        for kind, first, count in zip(*np.unique(kinds, return_index=True, return_counts=True), strict=True):
+            why = heads(self.a, rows_a[first : first + 1])[0].why
+            self._note_open(int(kind), why, int(count), int(rows_a[first]))
+
+    def _note_open(self, place: int, why: str, count: int, row: int) -> None:
+        before, first = self.verdict.not_compared.get((place, why), (0, row))
+        self.verdict.not_compared[place, why] = before + count, first
 
     def _compared(self, pairs: list[tuple[Head, Head, float | None]]) -> Iterator[Outcome]:
         """In their order; large arrays several at a time, since reading, hashing and arithmetic let others go on."""
@@ -272,12 +294,13 @@ class Judge:
             found.compared,
         )
         self._how[found.how] += 1
+        if found.dtypes is not None:
+            self.verdict.dtypes[found.dtypes] += 1
         if not found.compared:
             index = int(chosen[place])
             function = int(self.functions[self.rows.pair[index]])
-            key = int(places_of(np.array([function]), np.array([self.rows.token[index]]))[0]), found.why
-            count, row = self.verdict.not_compared.get(key, (0, int(self.rows.a[index])))
-            self.verdict.not_compared[key] = count + 1, row
+            kind = int(places_of(np.array([function]), np.array([self.rows.token[index]]))[0])
+            self._note_open(kind, found.why, 1, int(self.rows.a[index]))
 
     # ---- counting
 
@@ -298,10 +321,15 @@ class Judge:
     def _note_within(self, chosen: Ints, near: Ints, size: Floats) -> None:
         verdict = self.verdict
         verdict.within_worst = max(verdict.within_worst, float(size[near].max()))
-        index = int(chosen[near[np.argmin(self.rows.at[chosen[near]])]])
-        if int(self.rows.at[index]) < self._within_at:
-            self._within_at = int(self.rows.at[index])
-            rows = self.rows
+        near = near[size[near] > 0]  # a number of another type, or half a summary, is no small difference that grows
+        if not len(near):
+            return
+        at = np.sort(self._rows(self.rows.at, chosen[near]))
+        times = self.a.cells("time", at)
+        first = int(np.argmin(times))
+        if int(times[first]) < self._within_at:
+            self._within_at, rows = int(times[first]), self.rows
+            index = int(chosen[near[np.argmax(rows.at[chosen[near]] == at[first])]])
             verdict.within_first = int(rows.a[index]), int(rows.b[index]), int(rows.pair[index]), int(rows.at[index])
 
     def _count_places(self, places: Ints, differ: Flags, size: Floats, known: Flags) -> None:
@@ -319,7 +347,7 @@ class Judge:
             one.worst = max(one.worst, largest)
 
     def _count_steps(self, chosen: Ints, differ: Flags, size: Floats, known: Flags) -> None:
-        marks = self.a.mark_of(self._rows(self.rows.at, chosen))
+        marks = self.a.mark_around(self._rows(self.rows.at, chosen))
         good = marks >= 0
         steps, worst = self.verdict.steps, self.verdict.steps_worst
         assert steps is not None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clew.compare.difference import WHAT
+from clew.compare.side import ERROR
 
 if TYPE_CHECKING:
     from clew.compare.comparison import Comparison
@@ -22,7 +23,7 @@ _BOOKKEEPING = "clew.items"  # a call that each process writes once for a trace;
 class Missing:
     """Calls of one function, or changes of one name, that the other run does not have."""
 
-    what: str  # "call", or what the value is: "change", "argument", "result"
+    what: str  # "call", or what the value is: "change", "argument", "result", "exception"
     name: str  # the function that was called, or the name
     function: str  # in which function
     calls: int
@@ -101,7 +102,8 @@ def _values(side: Side, rows: Ints) -> list[Missing]:
         call = side.call_object(int(side.call_of(rows[place : place + 1])[0]))
         where = (call.file, _line(side, int(rows[place]))) if call is not None else ("", 0)
         above = "" if call is None else call.function
-        found[key[0], key[1]] = Missing(WHAT[role], name, above, 0, count, side.step_of(int(rows[place])), *where)
+        what = "exception" if name == ERROR else WHAT[role]
+        found[key[0], key[1]] = Missing(what, name, above, 0, count, side.step_of(int(rows[place])), *where)
     return list(found.values())
 
 

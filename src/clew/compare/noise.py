@@ -37,8 +37,8 @@ class Noise:
 
     def _fill(self, verdict: Verdict, functions: Ints) -> None:
         places = places_of(functions[verdict.pair], verdict.token)
-        order = np.lexsort((verdict.a, places))
-        places, rows, sizes = places[order], verdict.a[order], verdict.magnitude[order]
+        order = np.lexsort((verdict.at, places))
+        places, rows, sizes = places[order], verdict.at[order], verdict.magnitude[order]
         cuts = np.flatnonzero(np.diff(places)) + 1
         for some in np.split(np.arange(len(places)), cuts):
             if len(some):

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 PAGE = 100
 _MAP = "map= says what the second run calls a function or a name of the first"
 
+_ENDS = {  # how a run ended → what a reader of a comparison should know of it
+    "running": "is still running: compared is what is there by now",
+    "killed": "was killed: compared is what it had written by then",
+    "interrupted": "was interrupted: compared is what it did before",
+    "failed": "ended with an exception: compared is what it did before",
+}
+
 
 class NotCompared:
     """Values of one place of which too little was kept to compare them."""
@@ -138,13 +145,17 @@ class Diff:
             notes.append("both are the same run")
         named = [("A", self.a), ("B", self.b), *([("the reference", self.reference)] if self.reference else [])]
         for name, run in named:
-            if run.status == "running":
-                notes.append(f"{name} is still running: compared is what is there by now")
+            if run.status in _ENDS:
+                notes.append(f"{name} {_ENDS[run.status]}")
             notes += [f"{name} is damaged: {problem}" for problem in run.problems]
         for name, side in (("A", self._comparison.a), ("B", self._comparison.b)):
             lost = int(np.count_nonzero((side.call < 0) & (side.token >= 0)))
             if lost:
                 notes.append(f"{name} has {lost:,} values whose call was lost; they were left out")
+        notes += [f"nothing in either run is called `{pattern}`" for pattern in self._comparison.idle]
+        for (one, other), count in self._comparison.verdict.dtypes.most_common():
+            values = "1 array is" if count == 1 else f"{count:,} arrays are"
+            notes.append(f"{values} {one} in A and {other} in B; their numbers were compared after widening")
         return notes + self._about_nothing() + self._about_noise()
 
     def _about_nothing(self) -> list[str]:
@@ -160,13 +171,22 @@ class Diff:
         noise = self._comparison.noise
         if noise is None:
             return []
-        told = [f"{noise.varies:,} places vary between A and the reference; differences are told as multiples of that"]
+        vary = "1 place varies" if noise.varies == 1 else f"{noise.varies:,} places vary"
+        told = [f"{vary} between A and the reference; differences are told as multiples of that"]
         if noise.repeats:
+            repeat = "1 place repeats" if noise.repeats == 1 else f"{noise.repeats:,} places repeat"
             told.append(
-                f"{noise.repeats:,} places repeat exactly there: their noise is zero, and any difference counts"
+                f"{repeat} exactly there: the noise is zero, and any difference counts"
                 + (" that is beyond the given tolerance" if self.settings.given is not None else "")
             )
-        return told
+        return told + self._about_reference()
+
+    def _about_reference(self) -> list[str]:
+        same = [
+            name for name, run in (("A", self.a), ("B", self.b)) if self.reference and run.path == self.reference.path
+        ]
+        remedy = "give another run of what A was, or its noise is not known"
+        return [f"the reference is {' and '.join(same)} itself: {remedy}"] if same else []
 
     def summary(self) -> dict[str, Any]:
         """The figures."""
@@ -217,14 +237,14 @@ class Diff:
             `held` ("a" or "b": that run had no change there, and held the value from before; or ""),
             `a` and `b`: `name`, `value` (short text), `file`, `line`, `call` (null, or `function`, `module`, `file`,
             `line`, `shard`, `id`, `rank`, `thread`, `stage`, `step`, `start`, `path`: the functions around it),
-            `inputs`: a list of `name`, `a`, `b` (short texts), `equal` (null: in one run only),
+            `inputs`: a list of `name`, `a`, `b` (short texts), `equal` (null: not known, or in one run only),
             `measure`: what can be said of `max_abs`, `max_rel`, `max_ulp`, `cosine`, `count` (elements beyond the
             tolerance), `inexact` (elements that are not the same), `total`, `first_index`, `first_values`,
             `worst_index`, `nan`, `inf` (how many in each), `nonfinite_index`, `shapes`, `dtypes` (where they are not
             the same), `path` (inside a container), `note`,
             `noise`, `multiple` (null without a reference), `role` (producer, propagator, unknown), `reason`
-        - `only_in_a`, `only_in_b`: lists of `what` (call, change, argument, result), `name`, `function`, `calls`,
-          `values`, `step`, `file`, `line`
+        - `only_in_a`, `only_in_b`: lists of `what` (call, change, argument, result, exception), `name`, `function`,
+          `calls`, `values`, `step`, `file`, `line`
         - `not_compared`: a list of `name`, `function`, `count`, `why`
         - `renamed`: functions of the first run → what they are taken to be in the second
         - `tree`: `places` and `steps`, each a node: `label`, `path`, `kind` (run, function, module, value, steps,

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from clew.compare.sequence import Ints, align, fill_gaps, ordinals
+from clew.compare.ends import raising
+from clew.compare.sequence import Ints, ordinals
 from clew.compare.side import ITEM_ROW, OUT, STEP_ROW
+from clew.compare.unstepped import lines_of, moments, pair_groups
 from clew.history.table import is_sorted
 from clew.records import Kind
 
@@ -38,6 +40,7 @@ class RowPairs(NamedTuple):
     at: npt.NDArray[Any]
     only_a: Ints
     only_b: Ints
+    held: tuple[int, int]  # from which of these on the second run only held its value; and from which on the first did
 
 
 class Sorted(NamedTuple):
@@ -58,13 +61,15 @@ def pair_rows(a: Side, b: Side, pairs: CallPairs) -> RowPairs:
         mask_a, mask_b = regular[rows_a.pair] & (rows_a.token >= 0), regular[rows_b.pair] & (rows_b.token >= 0)
     if regular is None and mask_a.all():
         nothing = np.empty(0, np.int64)
-        return RowPairs(rows_a.row, rows_b.row, rows_a.pair, rows_a.token, rows_a.row, nothing, nothing)
+        none = len(rows_a.row), len(rows_a.row)
+        return RowPairs(rows_a.row, rows_b.row, rows_a.pair, rows_a.token, rows_a.row, nothing, nothing, none)
     at_a, at_b = np.flatnonzero(mask_a), np.flatnonzero(mask_b)
     if regular is None or regular.all():
-        return _joined(rows_a, rows_b, [(at_a, at_b, at_a)], at_a[:0], at_b[:0])
-    rest = _Irregular(a, b, rows_a, rows_b, regular, a.function[pairs.a], a.is_tracer)
-    found, left_a, left_b = rest.solve()
-    return _joined(rows_a, rows_b, [(at_a, at_b, at_a), *found], left_a, left_b)
+        return _joined(rows_a, rows_b, [(at_a, at_b, at_a)], at_a[:0], at_b[:0], (0, 0))
+    raised = raising(a)[pairs.a], raising(b)[pairs.b]
+    rest = _Irregular(a, b, rows_a, rows_b, regular, a.function[pairs.a], a.is_tracer, raised)
+    found, left_a, left_b, held = rest.solve()
+    return _joined(rows_a, rows_b, [(at_a, at_b, at_a), *found], left_a, left_b, held)
 
 
 def _sorted(side: Side, calls: Ints, numbers: Ints) -> Sorted:
@@ -126,19 +131,24 @@ def _signs(side: Side, rows: Sorted, count: int) -> npt.NDArray[np.uint64]:
 _Found = tuple[Ints, Ints, Ints]
 
 
-def _joined(rows_a: Sorted, rows_b: Sorted, found: list[_Found], left_a: Ints, left_b: Ints) -> RowPairs:
-    """Places among the sorted rows become rows."""
+def _joined(
+    rows_a: Sorted, rows_b: Sorted, found: list[_Found], left_a: Ints, left_b: Ints, held: tuple[int, int]
+) -> RowPairs:
+    """Places among the sorted rows become rows. The last are held ones: so many by the second run, and by the first."""
     at_a, at_b, at = (np.concatenate(parts) if len(found) > 1 else parts[0] for parts in zip(*found, strict=True))
     same = at is at_a
-    row = rows_a.row[at_a]
+    row, pair = rows_a.row[at_a], rows_a.pair[at_a]
+    if held[1]:
+        pair[-held[1] :] = rows_b.pair[at_b[-held[1] :]]  # what the first run held may be of an iteration before
     return RowPairs(
         row,
         rows_b.row[at_b],
-        rows_a.pair[at_a],
+        pair,
         rows_a.token[at_a],
         row if same else rows_a.row[at],
         rows_a.row[left_a].astype(np.int64),
         rows_b.row[left_b].astype(np.int64),
+        (len(row) - held[0] - held[1], len(row) - held[1]),
     )
 
 
@@ -146,17 +156,26 @@ class _Irregular:
     """The pairs of calls in which not the same names changed in the same order. Works with places in sorted rows."""
 
     def __init__(
-        self, a: Side, b: Side, rows_a: Sorted, rows_b: Sorted, regular: Flags, functions: Ints, is_tracer: Flags
+        self,
+        a: Side,
+        b: Side,
+        rows_a: Sorted,
+        rows_b: Sorted,
+        regular: Flags,
+        functions: Ints,
+        is_tracer: Flags,
+        raised: tuple[Flags, Flags],
     ) -> None:
         self.sides = (a, b)
         self.rows = (rows_a, rows_b)
         self.tokens = len(a.words.tokens)
         self.function = functions
         self.is_tracer = is_tracer
+        self.raised = raised  # by pair: whether the call ended with an exception
         self.at = tuple(np.flatnonzero(~regular[rows.pair]) for rows in self.rows)  # step rows among them
         self.steps = tuple(self._steps_of(number) for number in (0, 1))
 
-    def solve(self) -> tuple[list[_Found], Ints, Ints]:
+    def solve(self) -> tuple[list[_Found], Ints, Ints, tuple[int, int]]:
         places = tuple(at[rows.token[at] >= 0] for at, rows in zip(self.at, self.rows, strict=True))
         groups = tuple(self._groups(number, places[number]) for number in (0, 1))
         stepped = tuple(self._stepped(number, places[number]) for number in (0, 1))
@@ -167,9 +186,10 @@ class _Irregular:
         )
         found += more
         left_a, left_b = np.concatenate([left_a, rest_a]), np.concatenate([left_b, rest_b])
-        left_a = self._held(0, left_a, found)
-        left_b = self._held(1, left_b, found)
-        return found, np.sort(left_a), np.sort(left_b)
+        paired = self._paired(found)
+        by_b, left_a = self._held(0, left_a, paired)
+        by_a, left_b = self._held(1, left_b, paired)
+        return [*found, by_b, by_a], np.sort(left_a), np.sort(left_b), (len(by_b[0]), len(by_a[0]))
 
     def _groups(self, number: int, places: Ints) -> Ints:
         rows = self.rows[number]
@@ -222,17 +242,26 @@ class _Irregular:
         zipped = [place[np.isin(group, equal)] for place, group in zip(places, groups, strict=True)]
         found: list[_Found] = [(zipped[0], zipped[1], zipped[0])]
         left: list[list[Ints]] = [[place[~np.isin(group, common)]] for place, group in zip(places, groups, strict=True)]
-        for group in np.setdiff1d(common, equal).tolist():
-            some = [
-                place[slice(*np.searchsorted(grouped, [group, group + 1]))]
-                for place, grouped in zip(places, groups, strict=True)
-            ]
-            keys = [self._value_keys(number, some[number]) for number in (0, 1)]
-            in_a, in_b = fill_gaps(len(some[0]), len(some[1]), align(*keys))
-            found.append((some[0][in_a], some[1][in_b], some[0][in_a]))
-            left[0].append(np.delete(some[0], in_a))
-            left[1].append(np.delete(some[1], in_b))
+        uneven = np.setdiff1d(common, equal)
+        if len(uneven):
+            pairs, rest = self._by_value(places, groups, uneven)
+            found.append(pairs)
+            left[0].append(rest[0])
+            left[1].append(rest[1])
         return found, np.concatenate(left[0]), np.concatenate(left[1])
+
+    def _by_value(
+        self, places: tuple[Ints, ...], groups: tuple[Ints, ...], uneven: Ints
+    ) -> tuple[_Found, tuple[Ints, Ints]]:
+        """The pairs of names that changed more often in one run, and what is left of them."""
+        inside = [np.isin(group, uneven) for group in groups]
+        some = [place[mask] for place, mask in zip(places, inside, strict=True)]
+        ends = [np.searchsorted(group[mask], uneven, side="right") for group, mask in zip(groups, inside, strict=True)]
+        keys = [self._value_keys(number, some[number]) for number in (0, 1)]
+        lines = [self._lines(number, some[number]) for number in (0, 1)]
+        at_a, at_b = pair_groups(keys, lines, ends)
+        left = np.delete(some[0], at_a), np.delete(some[1], at_b)
+        return (some[0][at_a], some[1][at_b], some[0][at_a]), left
 
     def _value_keys(self, number: int, places: Ints) -> Ints:
         """A number for each value, the same for equal ones: where one is missing, the others find each other by it."""
@@ -245,24 +274,49 @@ class _Irregular:
             keys[pointing] = digests(side, rows[pointing])[0].view(np.int64)
         return keys
 
+    def _lines(self, number: int, places: Ints) -> Ints:
+        return lines_of(self.sides[number], self.rows[number].row[places].astype(np.int64))
+
     # ---- what one run held while the other changed
 
-    def _held(self, number: int, left: Ints, found: list[_Found]) -> Ints:
-        """Those of `left` that the other run says nothing of either; the others are put to `found`."""
+    def _paired(self, found: list[_Found]) -> tuple[Ints, Ints]:
+        """Places of the changes that belong together, in both runs; no arguments and results, which frame all."""
+        words = self.sides[0].words.tokens
+        changing = np.array([words.name(number)[0] == "value" for number in range(self.tokens)], np.bool_)
+        at_a, at_b = (np.concatenate([pairs[number] for pairs in found]) for number in (0, 1))
+        wanted = changing[self.rows[0].token[at_a]]
+        return at_a[wanted], at_b[wanted]
+
+    def _held(self, number: int, left: Ints, paired: tuple[Ints, Ints]) -> tuple[_Found, Ints]:
+        """Those of `left` for which the other run held a value, with it; and the rest."""
         if len(left) == 0:
-            return left
+            return (left, left, left), left
         other = 1 - number
         rows = self.rows[number]
         pair, token = rows.pair[left].astype(np.int64), rows.token[left].astype(np.int64)
         traced = self.is_tracer[self.function[pair]]
         ends = np.where(traced, self._end_of_pair(other, pair), self._end_of_step(number, left))
+        stepless = ~traced & (self._mark(number, left) < 0)
+        if stepless.any():
+            groups = self._groups(number, paired[number])
+            ends[stepless] = moments(left[stepless], paired[number], paired[other], groups)
         own = np.where(traced, -1 - self.function[pair], pair)
         held = _last_before(self._histories(other, bool(traced.any())), own * self.tokens + token, ends)
         good = held >= 0
         mine, theirs = left[good], held[good]
-        moment = mine if number == 0 else np.maximum(ends[good] - 1, 0)
-        found.append((mine, theirs, moment) if number == 0 else (theirs, mine, moment))
-        return left[~good]
+        moment = mine if number == 0 else self._moment(mine, np.maximum(ends[good] - 1, 0), paired)
+        return ((mine, theirs, moment) if number == 0 else (theirs, mine, moment)), left[~good]
+
+    def _moment(self, mine: Ints, latest: Ints, paired: tuple[Ints, Ints]) -> Ints:
+        """Where the first run was when the second changed what the first held: just before what both did next."""
+        order = np.argsort(paired[1], kind="stable")
+        theirs, ours = paired[1][order], paired[0][order]
+        following = np.searchsorted(theirs, mine, side="right")
+        known = following < len(theirs)
+        pairs = self.rows[1].pair
+        known[known] &= pairs[theirs[following[known]]] == pairs[mine[known]]
+        latest[known] = np.minimum(latest[known], np.maximum(ours[following[known]] - 1, 0))
+        return latest
 
     def _end_of_pair(self, other: int, pair: Ints) -> Ints:
         """Where the rows of each pair end in the other run."""
@@ -285,6 +339,7 @@ class _Irregular:
         pair_ends = self._end_of_pair(other, pair)
         out = np.zeros(len(left), np.int64)
         out[there] = np.minimum(ends[first[at[there]]], pair_ends[there])
+        out[self.raised[other][pair] & (out == pair_ends)] = 0  # it did not get to the end of that step
         return out
 
     def _histories(self, number: int, traced: bool) -> tuple[Ints, Ints]:

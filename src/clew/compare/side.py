@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from clew.compare.preorder import beneath, depths, preorder, ranks, sizes
 from clew.compare.settings import Names, Settings
+from clew.compare.stepping import call_marks
 from clew.compare.stored import ShardValues
 from clew.history.steps import plain_step
 from clew.history.table import is_sorted, look_up
@@ -46,7 +47,7 @@ class Extra(NamedTuple):
     value: Ints
     shard: Ints
     time: Ints
-    text: list[str]
+    text: list[str | None]
 
 
 class Side:
@@ -60,6 +61,7 @@ class Side:
         self.settings = settings
         self._names = names
         self._functions: dict[tuple[int, int], int] = {}
+        self._extra_tokens: dict[tuple[int, int, str], int] = {}
         self._values: dict[int, ShardValues] = {}
         self._place_calls()
 
@@ -84,6 +86,7 @@ class Side:
         self.place = by_pre  # by preorder; `place[0]` is no place
         self.parent = np.append(self.pre[parents], -1)[by_pre]
         self.size = self.size_at[by_pre]
+        self.starts = np.append(times, 0)[by_pre]
         self.depth = np.append(depth, 0)[by_pre] if count else np.zeros(1, np.int64)
         functions = self._function_numbers()
         self.function = np.append(functions, 0)[by_pre]
@@ -290,13 +293,28 @@ class Side:
     def _extra(
         self, shard: ShardCalls, place: int, name: str, value: int, local: int, end: int, text: str = ""
     ) -> tuple[int, int, int, int, int, int, str]:
-        function = shard.reader.functions[int(shard.start("function")[local])]
-        role = "input" if name == ARGS else "output"
-        wanted = self.wants(name, function.module, function.name)
+        token = self._extra_token(shard, int(shard.start("function")[local]), name)
         time = int(shard.start("time")[local] if end < 0 else shard.finished.time[end])
-        token = self.words.tokens.number((role, name)) if wanted else OUT
         kind = ERROR_KIND if name == ERROR else int(Kind.VALUE)
         return int(self.pre[place]), token, kind, value, shard.shard, time, text
+
+    def _extra_token(self, shard: ShardCalls, id: int, name: str) -> int:
+        key = shard.shard, id, name
+        if key not in self._extra_tokens:
+            function = shard.reader.functions[id]
+            role = "input" if name == ARGS else "output"
+            wanted = self.wants(name, function.module, function.name)
+            self._extra_tokens[key] = self.words.tokens.number((role, name)) if wanted else OUT
+        return self._extra_tokens[key]
+
+    def add_errors(self, calls: Ints, tokens: Ints, times: Ints) -> None:
+        """More rows after the last: these calls raised nothing."""
+        more = (calls, tokens, np.full(len(calls), ERROR_KIND), np.full(len(calls), -1), np.zeros_like(calls), times)
+        call, token, kind, value, shard, time = (
+            np.concatenate(pair) for pair in zip(self.extra[:6], more, strict=True)
+        )
+        self.extra = Extra(call, token, kind, value, shard, time, [*self.extra.text, *[None] * len(calls)])
+        self.__dict__.pop("marks", None)  # its keys leave room for so many rows
 
     def cells(self, name: str, rows: Ints) -> Column:
         """`kind`, `number`, `value` or `time` of these rows, those after the last among them."""
@@ -330,7 +348,7 @@ class Side:
         return self._values[shard]
 
     def text_of(self, row: int) -> str | None:
-        """The exception a row beyond the last stands for."""
+        """The exception a row beyond the last stands for; None if it stands for that there was none."""
         beyond = row - len(self.table)
         return self.extra.text[beyond] if beyond >= 0 and self.extra.kind[beyond] == ERROR_KIND else None
 
@@ -378,34 +396,44 @@ class Side:
         good = (at >= 0) & (rows < len(self.table)) & (self.call[marks[np.maximum(at, 0)]] == self.call_of(rows))
         return np.where(good, at, -1)
 
-    def step_of(self, row: int) -> Any:
-        """The step a row was at: as its own call says, or a call around it that has one step only; else None.
+    @cached_property
+    def call_mark(self) -> Ints:
+        """By call: which of the marks held around it when it began; -1 for none."""
+        return call_marks(self)
 
-        A call that counts through many steps does not say exactly at which of them it made another call.
-        """
+    def mark_around(self, rows: Ints) -> Ints:
+        """Which of the marks holds at each row: within its call, or around it when that began; -1 for none."""
+        own = self.mark_of(rows)
+        return np.where(own >= 0, own, self.call_mark[self.call_of(rows)])
+
+    def step_of(self, row: int) -> Any:
+        """The step a row was at, as its own call says, or a call around it; else None."""
         own = self.own_step_of(row)
         if own is not None:
             return own
         return self.call_step(int(self.call_of(np.array([row], np.int64))[0]))
 
     def call_step(self, call: int) -> Any:
-        """The step of a call, if it or a call around it has exactly one."""
-        while call > 0 and self.own_step[call] == NO_STEP:
+        """The step of a call: its own if it has exactly one, else that of a call around it when it began."""
+        while call > 0 and self.own_step[call] == NO_STEP and self.call_mark[call] < 0:
             call = int(self.parent[call])
         if call <= 0:
             return None
+        if self.own_step[call] == NO_STEP:
+            return self._said(int(self.call_mark[call]))
         shard, local = self.view.calls.split(int(self.place[call]))
         given = int(shard.start("step")[local])
         if given != NO_STEP:
             return given
-        marks = self.marks[0]
-        at = int(np.searchsorted(self.call[marks], call))
-        return plain_step(self.table.value(int(marks[at])))
+        return self._said(int(np.searchsorted(self.call[self.marks[0]], call)))
+
+    def _said(self, mark: int) -> Any:
+        return plain_step(self.table.value(int(self.marks[0][mark])))
 
     def own_step_of(self, row: int) -> Any:
         """The step its own call says; None if that says none."""
         mark = int(self.mark_of(np.array([row], np.int64))[0])
-        return None if mark < 0 else plain_step(self.table.value(int(self.marks[0][mark])))
+        return None if mark < 0 else self._said(mark)
 
     def call_object(self, number: int) -> Call | None:
         """The call of a number in preorder; None of the run itself."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -25,6 +26,7 @@ Flags = npt.NDArray[np.bool_]
 _FEW: Final = 8  # fewer are not worth it
 _SCALAR: Final = '{"$":"numpy.scalar","is":["'
 _TEXT: Final = "text"
+_DIGITS: Final = 15  # of a whole number that a float can say exactly
 
 
 class Kind(NamedTuple):
@@ -34,9 +36,13 @@ class Kind(NamedTuple):
     shape: tuple[int, ...]
     dtype: str
     size: int  # bytes; 0: any number
+    own: bool = False  # one of Python's own numbers
 
 
 Small = tuple[Kind, bytes] | None
+_FLOAT: Final = Kind("<f8", (), "float64", 8, own=True)
+_INT: Final = Kind("<i8", (), "int64", 8, own=True)
+_BOOL: Final = Kind("|b1", (), "bool", 1, own=True)
 
 
 def compare_small(judge: Judge, chosen: Ints, places: Ints, left: Ints, allowed: Any, out: Any) -> Flags:
@@ -60,6 +66,8 @@ def compare_small(judge: Judge, chosen: Ints, places: Ints, left: Ints, allowed:
         if found is not None:
             differ[at], size[at], exact[at] = found
             done[members] = True
+            if kind_a.dtype != kind_b.dtype and not (kind_a.own or kind_b.own):
+                judge.verdict.dtypes[kind_a.dtype, kind_b.dtype] += len(members)
     return done
 
 
@@ -167,7 +175,20 @@ def _small(body: str | None, raw: bytes | None) -> Small:
         words = body.split('"')
         kind = _scalar_kind(words[7])
         return (kind, bytes.fromhex(words[9])) if len(words[9]) == 2 * kind.size else None
-    return (Kind(_TEXT, (), "str", 0), body.encode()) if body.startswith('"') else None
+    if body.startswith('"'):
+        return Kind(_TEXT, (), "str", 0), body.encode()
+    return _plain_number(body)
+
+
+def _plain_number(body: str) -> Small:
+    """A number as JSON writes it; None of what is none, or too large to be told exactly."""
+    if body in ("true", "false"):
+        return _BOOL, struct.pack("<?", body == "true")
+    if not (body[:1].isdigit() or body[:1] == "-"):
+        return None
+    if body.lstrip("-").isdigit():
+        return (_INT, struct.pack("<q", int(body))) if len(body) <= _DIGITS else None
+    return _FLOAT, struct.pack("<d", float(body))
 
 
 @lru_cache(1024)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Digests = npt.NDArray[np.uint64]
 _LENGTH: Final = 16
+_HOLDS: Final = "it holds a "  # how values say that they hold something that was not looked into
 _SUMMARY: Final = [
     "shape",
     "dtype",
@@ -67,9 +68,17 @@ class Head:
             return None
         return Outline(self.parts[tree["part"]], tree["dtype"], tuple(tree["shape"]), tree["$"], self.summary.dtype)
 
+    @property
+    def hollow(self) -> bool:
+        """Whether it holds something nobody looked into, of which its digest says nothing."""
+        return self.kept == Kept.PART and self.why.startswith(_HOLDS)
+
     def read(self) -> Value:
-        """With its bytes."""
-        return self.shard.value(self.id)
+        """With its bytes; only those in the blob file need to be looked up."""
+        if self.id < 0 or any(part.inline is None for part in self.parts):
+            return self.shard.value(self.id)
+        inline = [memoryview(bytearray(part.inline or b"")) for part in self.parts]
+        return Value(self.type, self.body, inline, self.kept, self.why, self.summary, self.digest)
 
 
 @dataclass(slots=True)
@@ -104,6 +113,29 @@ class ShardValues:
         from clew.store.arrays import view
 
         return np.concatenate([np.empty(0, np.uint8), *(view(b.field("kept")) for b in self._table._batches)])
+
+    @cached_property
+    def _hollow(self) -> npt.NDArray[np.bool_]:
+        """By row of the table: containers that hold something nobody looked into; a digest says nothing of that."""
+        import pyarrow as pa
+
+        from clew.store.arrays import numbers, view
+        from clew.store.valuetable import _listed
+
+        parts = [np.empty(0, np.bool_)]
+        for batch in self._table._batches:
+            hollow = view(batch.field("kept")) == Kept.PART
+            rows = np.flatnonzero(hollow)
+            if len(rows):
+                reasons = _listed(batch.take(numbers(rows, pa.int64())), "why")
+                hollow[rows] = [str(why or "").startswith(_HOLDS) for why in reasons]
+            parts.append(hollow)
+        return np.concatenate(parts)
+
+    def hollow(self, ids: Ints) -> npt.NDArray[np.bool_]:
+        """Which of these hold something nobody looked into."""
+        rows = self._table._locate(np.asarray(ids, np.int64))
+        return (rows >= 0) & self._hollow[rows] if len(self._hollow) else np.zeros(len(ids), np.bool_)
 
     def digests(self, ids: Ints) -> tuple[Digests, Digests, npt.NDArray[np.bool_]]:
         """Halves of the digests, and where one says all: opaque things are told apart by their address only."""
@@ -164,6 +196,16 @@ def digests(side: Side, rows: Ints) -> tuple[Digests, Digests, npt.NDArray[np.bo
         mask = where == shard
         low[mask], high[mask], there[mask] = side.values(shard).digests(ids[mask])
     return low, high, there
+
+
+def hollow(side: Side, rows: Ints) -> npt.NDArray[np.bool_]:
+    """Which of the values these rows point to hold something nobody looked into."""
+    ids, where = side.cells("value", rows), side.shard_of(rows)
+    found = np.zeros(len(rows), np.bool_)
+    for shard in np.unique(where).tolist():
+        mask = where == shard
+        found[mask] = side.values(shard).hollow(ids[mask])
+    return found
 
 
 def heads(side: Side, rows: Ints) -> list[Head]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _NUMBERS: Final = (int, float, bool, complex)
 _STATISTICS: Final = ("min", "max", "mean", "std", "norm", "nan", "inf")
 _DEEPEST: Final = 200
+_PLAIN: Final = frozenset([int, float, bool])
+_EXACT: Final = 2.0**53  # beyond, whole numbers are not all floats
 
 
 @dataclass(slots=True)
@@ -33,6 +36,7 @@ class Outcome:
     magnitude: float = 0.0  # the largest absolute difference; Inf where that is no number
     how: str = "value"  # "value", "hash", "summary", "nothing"
     why: str = ""  # what differs, or why nothing could be compared
+    dtypes: tuple[str, str] | None = None  # of arrays, where they are not the same
 
     @property
     def compared(self) -> bool:
@@ -49,15 +53,17 @@ def compare_heads(a: Head, b: Head, tolerance: Settings, allowed: float | None) 
     try:
         arrays = sources(a, b)
         if arrays is not None:
-            return compare_arrays(*arrays, tolerance, allowed)
+            found = compare_arrays(*arrays, tolerance, allowed)
+            found.dtypes = (arrays[0].dtype, arrays[1].dtype) if arrays[0].dtype != arrays[1].dtype else None
+            return found
         return _otherwise(a, b, tolerance, allowed)
     except DamagedBlobError as damage:
         return Outcome(how="nothing", why=f"damaged on disk: {damage}")
 
 
 def _by_digest(a: Head, b: Head) -> bool:
-    opaque = Kept.OPAQUE in (a.kept, b.kept)
-    return bool(a.digest) and a.digest == b.digest and not opaque
+    open_ = Kept.OPAQUE in (a.kept, b.kept) or a.hollow or b.hollow
+    return bool(a.digest) and a.digest == b.digest and not open_
 
 
 def sources(a: Head, b: Head) -> tuple[Source, Source] | None:
@@ -114,9 +120,7 @@ def _otherwise(a: Head, b: Head, settings: Settings, allowed: float | None) -> O
 
 def compare_summaries(a: Head, b: Head, settings: Settings, allowed: float | None) -> Outcome:
     """One of them has no bytes, and their hashes differ: shape, type and statistics are what is left."""
-    from clew.values.stats import filled
-
-    one, other = (filled(head.read()) if head.kept == Kept.FULL else head.summary for head in (a, b))
+    one, other = _summary(a), _summary(b)
     if one.shape != other.shape:
         return Outcome(True, magnitude=math.inf, how="summary", why=f"shape {one.shape} against {other.shape}")
     dtypes = one.dtype or a.type, other.dtype or b.type
@@ -131,17 +135,34 @@ def compare_summaries(a: Head, b: Head, settings: Settings, allowed: float | Non
     return Outcome(differ, magnitude=distance, how="summary", why=f"its {name} differs" if differ else "")
 
 
-def _furthest(one: Summary, other: Summary) -> tuple[str, float]:
-    """The statistic that is furthest apart, and how far."""
-    found = ("", 0.0)
+def _summary(head: Head) -> Summary:
+    from clew.values.stats import filled
+
+    return filled(head.read()) if head.kept == Kept.FULL else head.summary
+
+
+def _apart(one: Summary, other: Summary) -> Iterator[tuple[str, float]]:
+    """The statistics that are not the same, and how far apart they are."""
     for name in _STATISTICS:
         x, y = getattr(one, name), getattr(other, name)
         if x is None or y is None or x == y or (x != x and y != y):
             continue
-        distance = abs(x - y) if math.isfinite(x) and math.isfinite(y) and name not in ("nan", "inf") else math.inf
-        if distance > found[1]:
-            found = (name, distance)
-    return found
+        yield name, abs(x - y) if math.isfinite(x) and math.isfinite(y) and name not in ("nan", "inf") else math.inf
+
+
+def _furthest(one: Summary, other: Summary) -> tuple[str, float]:
+    """The statistic that is furthest apart, and how far."""
+    return max(_apart(one, other), key=lambda found: found[1], default=("", 0.0))
+
+
+def measured_summaries(a: Head, b: Head) -> Measure:
+    """What can be said of two arrays whose bytes were not both kept."""
+    one, other = _summary(a), _summary(b)
+    told = [f"{name} {getattr(one, name):g} against {getattr(other, name):g}" for name, _ in _apart(one, other)]
+    note = f"summaries only: {', '.join(told)}" if told else "not kept in full; their hashes differ"
+    shapes = None if one.shape is None or other.shape is None or one.shape == other.shape else (one.shape, other.shape)
+    dtypes = None if not one.dtype or not other.dtype or one.dtype == other.dtype else (one.dtype, other.dtype)
+    return Measure(shapes=shapes, dtypes=dtypes, note=note)
 
 
 # ---- anything that can be read back
@@ -189,9 +210,20 @@ class Walk:
             return
         self.total += 1
         if type(a) is NotKept or type(b) is NotKept:
-            self._unknown += 1
+            self._not_kept(a, b, path, depth)
             return
         self._leaf(a, b, path)
+
+    def _not_kept(self, a: Any, b: Any, path: str, depth: int) -> None:
+        """One of them was not kept in full: what was kept of both may differ already."""
+        self._unknown += 1
+        if type(a) is not type(b):
+            return
+        lengths = a.summary.length, b.summary.length
+        if a.type == b.type and None not in lengths and lengths[0] != lengths[1]:
+            self._differ(a, b, path, math.inf, f"length {lengths[0]:,} against {lengths[1]:,}")
+        elif a.part is not None and b.part is not None:
+            self._compare(a.part, b.part, f"{path}(the kept part)", depth + 1)
 
     def _family(self, value: Any) -> Any:
         return value.type if type(value) is Object else "mapping" if isinstance(value, dict) else type(value)
@@ -207,6 +239,8 @@ class Walk:
                 self._differ(DELETED, inside, path + step, math.inf, "only in the second")
 
     def _leaf(self, a: Any, b: Any, path: str) -> None:
+        if type(a) in _PLAIN and type(b) in _PLAIN and self._plain(a, b, path):
+            return
         arrays = as_source(a), as_source(b)
         if arrays[0] is not None and arrays[1] is not None:
             if arrays[0].shape != arrays[1].shape and 1 in (arrays[0].count, arrays[1].count):
@@ -221,6 +255,23 @@ class Walk:
             self._outcome.magnitude = max(self._outcome.magnitude, found.magnitude)
         elif not plainly_equal(a, b):
             self._differ(a, b, path, math.inf, "" if type(a) is type(b) else f"{_kind(a)} against {_kind(b)}")
+
+    def _plain(self, a: Any, b: Any, path: str) -> bool:
+        """Two of Python's own numbers; False if that takes more than a look: there may be a million of them."""
+        if a == b or (a != a and b != b):
+            self._outcome.identical &= type(a) is type(b) and (a != 0 or math.copysign(1, a) == math.copysign(1, b))
+            return True
+        dtype = "float64" if float in (type(a), type(b)) else "int64"
+        tolerance = tolerance_of(self.settings, self.allowed, dtype)
+        if tolerance.ulp or abs(a) > _EXACT or abs(b) > _EXACT:
+            return False
+        distance = float(abs(a - b))
+        self._outcome.identical = False
+        if distance <= max(tolerance.atol + tolerance.rtol * abs(a), self.allowed or 0.0):
+            self._outcome.magnitude = max(self._outcome.magnitude, distance)
+        else:
+            self._differ(a, b, path, distance if math.isfinite(distance) else math.inf)
+        return True
 
 
 def _flat(source: Source | None) -> Source | None:
@@ -240,15 +291,26 @@ def contents(value: Any) -> Iterator[tuple[str, Any]] | None:
     if kind.__name__ == "deque" and kind.__module__ == "collections":
         value = list(value)
     if kind.__name__ == "DataFrame" and library_of(value) == "pandas":
-        return ((f"[{column!r}]", value[column].to_numpy()) for column in value.columns)
+        columns = ((f"[{column!r}]", value[column].to_numpy()) for column in value.columns)
+        return chain(columns, [(".index", value.index.to_numpy()), (".columns", list(value.columns))])
     if kind.__name__ == "Series" and library_of(value) == "pandas":
         return iter([(".values", value.to_numpy()), (".index", value.index.to_numpy())])
+    if kind is np.ma.MaskedArray:
+        return _masked(value)
     if kind is np.ndarray and value.dtype.kind == "O":
         return ((f"[{place}]", item) for place, item in enumerate(value.reshape(-1).tolist()))
     found = contents_of(value) if not isinstance(value, dict) else ((("[", k), v) for k, v in dict.items(value))
     if found is None:
         return None
     return ((f"[{key!r}]" if sign == "[" else f".{key}", item) for (sign, key), item in found)
+
+
+def _masked(value: Any) -> Iterator[tuple[str, Any]]:
+    """The mask, and what it does not hide."""
+    mask = np.ma.getmaskarray(value)
+    data = np.ma.getdata(value).copy()
+    data[mask] = np.zeros((), data.dtype)
+    return iter([(".mask", mask), (".data", data)])
 
 
 def as_source(value: Any) -> Source | None:
@@ -289,7 +351,8 @@ def measured(a: Any, b: Any, settings: Settings, allowed: float | None) -> Measu
     walk = Walk(settings, allowed)
     found = walk.compare(a, b)
     if walk.pair is not None and walk.path:
-        inside = measured(*walk.pair, settings, allowed)
+        missing = walk.pair[0] is DELETED or walk.pair[1] is DELETED
+        inside = Measure() if missing else measured(*walk.pair, settings, allowed)
         inside.path = walk.path
         inside.note = inside.note or found.why.removeprefix(f"at {walk.path}").removeprefix(": ")
         if walk.count > 1:
@@ -299,7 +362,7 @@ def measured(a: Any, b: Any, settings: Settings, allowed: float | None) -> Measu
     told = (
         (shapes[0], shapes[1]) if shapes[0] is not None and shapes[1] is not None and shapes[0] != shapes[1] else None
     )
-    return Measure(shapes=told, note=found.why or _text_note(a, b))
+    return Measure(shapes=told, note=found.why or text_note(a, b))
 
 
 def measured_arrays(a: Source, b: Source, settings: Settings, allowed: float | None) -> Measure:
@@ -309,10 +372,19 @@ def measured_arrays(a: Source, b: Source, settings: Settings, allowed: float | N
     return measure(a, b, tolerance_of(settings, allowed, a.dtype, b.dtype), allowed or 0.0)
 
 
-def _text_note(a: Any, b: Any) -> str:
+def text_note(a: Any, b: Any) -> str:
     if type(a) is not type(b):
         return f"{_kind(a)} against {_kind(b)}"
     if type(a) in (str, bytes):
         place = next((i for i, (p, q) in enumerate(zip(a, b, strict=False)) if p != q), min(len(a), len(b)))
         return f"the texts differ from character {place} on"
+    if type(a) in (set, frozenset):
+        sides = (("first", a - b), ("second", b - a))
+        return "; ".join(f"only in the {name}: {_some(left)}" for name, left in sides if left)
     return ""
+
+
+def _some(items: Any) -> str:
+    from clew.show.text import brief
+
+    return ", ".join(sorted(brief(item, 40) for item in items)[:3]) + (", ..." if len(items) > 3 else "")

@@ -32,6 +32,7 @@ def write(run: Run, target: Path, *, names: list[str] | None, progress: Progress
                     out.add(block)
                     progress(done := done + len(block.rows), count)
             out.say_what_is_different()
+            out.begin()
         finally:
             out.close()
     return target
@@ -121,6 +122,11 @@ class _Out:
         if lines:
             rank = min((shard.rank for shard in self._table.shards), default=0)
             self.of(rank).add_text("clew", "\n".join(lines), 0, self._began)
+
+    def begin(self) -> None:
+        """Where there was nothing to write, an event file that says just that much: TensorBoard opens it."""
+        if not self._writers:
+            self.of(0)
 
     def close(self) -> None:
         for writer in self._writers.values():

@@ -98,15 +98,16 @@ def _first(one: dict[str, Any]) -> Iterator[Line]:
 
 
 def _where(one: dict[str, Any]) -> str:
-    name = {"argument": "argument ", "result": "result ", "exception": "exception "}.get(one["what"], "")
+    name = {"argument": "argument ", "result": "result "}.get(one["what"], "") + f"`{printable(one['name'])}`"
+    if one["what"] == "exception":
+        name = "exception"
     step = "" if one["step"] is None else f" at step {printable(one['step'])}"
-    if not step and one["ordinal"][1] > 1:
-        step = f" in call {one['ordinal'][0]:,} of {one['ordinal'][1]:,}"
+    which, of = one["ordinal"]
+    if of > 1 and one["step"] != which - 1:  # of a call a step, the step says it already
+        step += f" in call {which:,} of {of:,}"
     place = f"{printable(one['a']['file'])}:{one['a']['line']}" if one["a"]["file"] else ""
     function = printable(one["function"]) or "no call"
-    return (
-        f"{name}`{printable(one['name'])}`{step} {'of' if ' in call ' in step else 'in'} {function}  {place}".rstrip()
-    )
+    return f"{name}{step} {'of' if ' in call ' in step else 'in'} {function}  {place}".rstrip()
 
 
 def _values(one: dict[str, Any]) -> Iterator[Line]:
@@ -127,13 +128,13 @@ def _multiple(one: dict[str, Any]) -> str:
 
 
 def _input(given: dict[str, Any]) -> str:
-    state = {True: "equal", False: "differs", None: "in one run only"}[given["equal"]]
+    state = {True: "equal", False: "differs", None: "not known"}[given["equal"]]
     return f"{printable(given['name'])} {shorten(printable(given['a']), 30)} ({state})"
 
 
 def measure_text(measure: dict[str, Any]) -> str:
     """How two values differ, in one line."""
-    parts = [f"{label} {_number(measure[key])}" for key, label in _MEASURES.items() if key in measure]
+    parts = [f"{label} {_number(measure[key])}" for key, label in _MEASURES.items() if _tells(measure, key)]
     if measure.get("path"):
         parts.insert(0, f"at {printable(measure['path'])}")
     if "count" in measure and measure.get("total", 1) != 1:
@@ -151,6 +152,11 @@ def measure_text(measure: dict[str, Any]) -> str:
     if measure.get("note"):
         parts.append(printable(measure["note"]))
     return " · ".join(parts)
+
+
+def _tells(measure: dict[str, Any], key: str) -> bool:
+    """Whether a figure says something: a distance of 0 does not where only NaN or Inf differ."""
+    return key in measure and (measure.get("max_abs") != 0 or key == "cosine")
 
 
 _MEASURES: Final = {"max_abs": "max abs", "max_rel": "max rel", "max_ulp": "max ulp", "cosine": "cosine"}
@@ -173,7 +179,7 @@ def _short(one: dict[str, Any]) -> str:
     measure = one["measure"]
     told = one["multiple"] is not None and one["noise"] != 0
     times = f", {_number(one['multiple'])} × noise" if told else ""
-    if "max_abs" in measure:
+    if _tells(measure, "max_abs"):
         return f"max abs {_number(measure['max_abs'])}{times}"
     a, b = (shorten(printable(one[letter]["value"]), 30) for letter in "ab")
     return f"{a} against {b}{times}"
@@ -262,12 +268,13 @@ def _only(letter: str, found: list[dict[str, Any]], full: bool) -> Iterator[Line
     shown = found if full else found[:_PLACES]
     for one in shown:
         where = f" in {printable(one['function'])}" if one["function"] else ""
+        place = f"  {printable(one['file'])}:{one['line']}" if one["line"] else ""
         if one["what"] == "call":
             count = f"{one['calls']:,} call{'s' * (one['calls'] != 1)} of {printable(one['name'])}{where}"
-            yield f"  {count}, {one['values']:,} values", ""
+            yield f"  {count}, {one['values']:,} values{place}", ""
         else:
             step = "" if one["step"] is None else f", first at step {printable(one['step'])}"
-            yield f"  {one['values']:,} × {one['what']} `{printable(one['name'])}`{where}{step}", ""
+            yield f"  {one['values']:,} × {one['what']} `{printable(one['name'])}`{where}{step}{place}", ""
     if len(found) > len(shown):
         yield f"  ... {len(found) - len(shown):,} more places", "dim"
 

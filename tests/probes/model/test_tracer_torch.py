@@ -605,3 +605,21 @@ def test_a_copy_made_while_tracing_is_a_model_of_its_own_that_nobody_hears(how: 
     assert tracer.counts["eval"] == 2
     assert torch.equal(other(x), torch.zeros_like(expected))
     assert torch.equal(model(x), expected)
+
+
+def test_what_is_watched_around_the_model_lies_in_time_between_what_it_was_made_of_and_what_was_made_of_it(
+    runs_folder: Path,
+) -> None:
+    model, batches = net(), inputs(2)
+
+    @clew.watch("loss")
+    def training() -> None:
+        for batch in batches:
+            loss = model(batch).square().mean()
+            loss.backward()
+            loss = loss.item()
+
+    with clew.run("order") as run, clew.ModelTracer(model, ["head", "head.weight.grad"]):
+        training()
+    found = [(change.time, name) for name in ("loss", "head", "head.weight.grad") for change in run.changes(name)]
+    assert [name for _, name in sorted(found)] == ["head", "loss", "head.weight.grad", "loss"] * 2

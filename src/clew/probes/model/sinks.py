@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from clew import recording
-from clew.recorder.live import LiveCall
+from clew.recorder.live import MOMENT, LiveCall
 from clew.recorder.plan import GrowingPlan
 from clew.values.keep import FULL
 from clew.values.owned import Owned, OwnedItems
@@ -54,7 +54,7 @@ class StoreSink:
         iteration, mode = self._place
         recorder = recording.recorder()
         call = IterationCall(self._home.plan, recorder, None)
-        call.place, call.stage = None, mode
+        call.place, call.stage, call.timed = None, mode, True
         call.log += (iteration, self._home.plan.base)
         recorder.begin(call)
         self._call = call
@@ -79,7 +79,10 @@ class StoreSink:
         elif type(copy) in (tuple, list, dict):
             copy = OwnedItems(copy, FULL)
             call.recorder.hold_bytes(copy.size)
-        call.log.extend((copy, site))  # in one step: gradients come from other threads
+        now = time_ns()
+        if call.parent is not None:
+            call.parent.moment(now)  # what is watched around the model was before this value, or comes after it
+        call.log.extend((copy, site, now + 1, MOMENT))  # in one step: gradients come from other threads
 
     def end(self, error: str | None = None) -> None:
         call, self._call = self._call, None

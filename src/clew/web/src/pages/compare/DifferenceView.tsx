@@ -107,7 +107,7 @@ function Inputs({ inputs }: { inputs: Difference["inputs"] }) {
                 {input.b}
               </span>
             )}
-            <span class="hidden">{input.equal ? "equal" : input.equal === null ? "in one run only" : "differs"}</span>
+            <span class="hidden">{input.equal ? "equal" : input.equal === null ? "not known" : "differs"}</span>
           </li>
         ))}
       </ul>
