@@ -27,6 +27,7 @@ export interface Box {
   group: Group | null;
   frame: string | null; // the open group it lies in
   seconds: number | null;
+  leads: boolean; // somewhere: what it gave stands on the links
 }
 
 export interface Link {
@@ -158,11 +159,13 @@ function fewInside(groups: Groups, path: string): boolean {
 
 export function viewOf(graph: Graph, groups: Groups, open: ReadonlySet<string>): View {
   const byId = new Map(graph.nodes.map((node) => [node.id, node]));
+  const leading = new Set(graph.edges.map((edge) => edge.from));
   const view: View = { boxes: [], frames: [], links: [] };
   const show = (inside: { groups: string[]; nodes: string[] }, frame: string | null): void => {
     for (const id of inside.nodes) {
       const node = byId.get(id)!;
-      view.boxes.push({ id: nodeId(id), label: node.label, node, group: null, frame, seconds: node.seconds });
+      const leads = leading.has(id);
+      view.boxes.push({ id: nodeId(id), label: node.label, node, group: null, frame, seconds: node.seconds, leads });
     }
     for (const path of inside.groups) {
       const group = groups.all.get(path)!;
@@ -170,7 +173,8 @@ export function viewOf(graph: Graph, groups: Groups, open: ReadonlySet<string>):
         view.frames.push(group);
         show(group, path);
       } else {
-        view.boxes.push({ id: groupId(path), label: group.label, node: null, group, frame, seconds: group.seconds });
+        const { label, seconds } = group;
+        view.boxes.push({ id: groupId(path), label, node: null, group, frame, seconds, leads: true });
       }
     }
   };
