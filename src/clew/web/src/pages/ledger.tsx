@@ -33,7 +33,11 @@ export function Ledger({ params }: { run: RunId; params: URLSearchParams }) {
       {(ledger.length > 0 || search === "") && (
         <Section title="Ledger" note={counted(ledger.length, "entry", "entries")}>
           {overview.ledger.length === 0 ? (
-            <p class="ledger-none muted">Everything that was asked for was recorded.</p>
+            <p class="ledger-none muted">
+              {overview.problems.length === 0
+                ? "Everything that was asked for was recorded."
+                : "No entry can be read: what is said above may have held some."}
+            </p>
           ) : (
             <table class="table ledger-table">
               <thead>

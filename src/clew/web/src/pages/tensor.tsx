@@ -78,7 +78,7 @@ function OneTensor({ run, name, params }: { run: RunId; name: string; params: UR
             setParams({ axis: value === "step" ? null : value });
           }}
         />
-        <Button small disabled={!range} onClick={() => setRange(null)} label="See all of it (double-click)">
+        <Button small disabled={!range} onClick={() => setRange(null)} hint="See all of it (double-click)">
           Whole
         </Button>
       </div>
@@ -100,6 +100,9 @@ function OneTensor({ run, name, params }: { run: RunId; name: string; params: UR
               </span>
               <span class="faint">{statsNote(data)}</span>
             </header>
+            {data.mean.every((mean) => mean === null) && (
+              <p class="plot-note">No finite value in {counted(data.total, "tensor")}.</p>
+            )}
             <Plot
               lines={[line]}
               axis={data.axis}

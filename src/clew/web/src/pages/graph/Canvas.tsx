@@ -115,7 +115,7 @@ export function Canvas(props: CanvasProps) {
         <Button small label="Farther (-)" class="only-icon" onClick={() => zoomAt(1 / 1.4)}>
           −
         </Button>
-        <Button small label="The whole (0)" onClick={() => setCamera(() => fit(layout, view))}>
+        <Button small hint="The whole (0)" onClick={() => setCamera(() => fit(layout, view))}>
           Fit
         </Button>
         <span class="muted">{Math.round(camera.zoom * 100)} %</span>

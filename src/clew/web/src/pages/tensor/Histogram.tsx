@@ -46,7 +46,8 @@ function Drawn({ data, axis, index, onOpen }: Omit<HistogramProps, "run" | "name
   const cells = useMemo(() => columnsToRows(data.counts, bins), [data]);
   if (data.x.length === 0 || bins === 0) return <Empty title="There are no values to count." />;
   const most = cells.reduce((found, value) => Math.max(found, value), 0);
-  const scale: Scale = { name: "plain", low: 0, high: most || 1 };
+  if (most === 0) return <Empty title="There are no finite values to count." />;
+  const scale: Scale = { name: "plain", low: 0, high: most };
   const tip = (row: number, col: number) => {
     const bin = bins - 1 - row;
     return (

@@ -77,7 +77,8 @@ export function SlicePanel({ run, name, index, total, where, kept, at, onOpen }:
 }
 
 function Plane({ data, stale }: { data: Slice; stale: boolean }) {
-  const [look, setLook] = useState<"values" | "image">("values");
+  const [wanted, setLook] = useState<"values" | "image" | null>(null);
+  const look = wanted ?? (isImage(data) ? "image" : "values");
   const scale = scaleFor(data.low, data.high);
   const image = look === "image" && data.picture;
   return (
@@ -116,11 +117,19 @@ function Plane({ data, stale }: { data: Slice; stale: boolean }) {
             onChange={setLook}
           />
         )}
-        <Slicer dims={data.shape} at={data.at} onChange={(at) => setParams({ at: at.join(",") })} />
+        {!image && <Slicer dims={data.shape} at={data.at} onChange={(at) => setParams({ at: at.join(",") })} />}
         {data.value.stats ? <StatsTable stats={data.value.stats} /> : <ValueDetail value={data.value} />}
       </div>
     </div>
   );
+}
+
+/** Bytes in one, three or four channels are an image before they are numbers. */
+export function isImage({ dtype, shape, picture }: Pick<Slice, "dtype" | "shape" | "picture">): boolean {
+  if (!picture || !/uint8$/.test(dtype) || shape.length !== 3) return false;
+  const [first, middle, last] = shape;
+  const channels = (count: number) => count === 1 || count === 3 || count === 4;
+  return (channels(last) && Math.min(first, middle) >= 8) || (channels(first) && Math.min(middle, last) >= 8);
 }
 
 function CellTip({ data, row, col }: { data: Slice; row: number; col: number }) {
