@@ -34,7 +34,7 @@ export function Tree({ run, params }: { run: RunId; params: URLSearchParams }) {
   const empty = rows.lines === 0;
   const failed = rows.rows[0]?.kind === "note" ? (model.problems.get(ROOT) ?? null) : null;
   return (
-    <div class={classes("tree-page", call && "with-call")}>
+    <div class={classes("tree-page", seen && "with-call")}>
       <section class="tree-side" aria-label="Calls">
         <FilterBar run={run} filters={filters} found={model.found} />
         {lost && <LostCall filtered={anyFilter(filters)} />}
