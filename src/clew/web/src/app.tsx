@@ -126,7 +126,8 @@ function Damage({ run, problems }: { run: RunId; problems: string[] }) {
 /** Every tab, and whether the run has something for it. */
 function tabsOf(overview: Overview): [Tab, string, boolean][] {
   const tensors = overview.names.some((name) => name.kind === "tensor");
-  const there: Partial<Record<Tab, boolean>> = { ...overview.pages, tensor: tensors, ledger: true };
+  const series = overview.pages.series && overview.names.some((name) => name.kind !== "tensor");
+  const there: Partial<Record<Tab, boolean>> = { ...overview.pages, series, tensor: tensors, ledger: true };
   return NAMES.map(([tab, text]) => [tab, text, there[tab] ?? false]);
 }
 

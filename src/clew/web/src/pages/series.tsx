@@ -32,6 +32,9 @@ export function Series({ run, params }: { run: RunId; params: URLSearchParams })
   };
   if (names.length === 0) {
     const tensors = overview?.names.filter(({ kind }) => kind === "tensor").length ?? 0;
+    if (overview?.names.some(({ kind }) => KINDS.includes(kind))) {
+      return <Empty title="The series are not in this report.">Open the run itself, or make a larger one.</Empty>;
+    }
     return (
       <Empty title="No numbers were recorded in this run.">
         {tensors > 0 ? (

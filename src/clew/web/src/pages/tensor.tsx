@@ -23,6 +23,8 @@ export function Tensor({ run, params }: { run: RunId; params: URLSearchParams })
   const names = useMemo(() => overview?.names.filter((each) => isShown(run, each)) ?? [], [overview]);
   const name = params.get("name") ?? names[0]?.name;
   if (name === undefined) {
+    const others = overview?.names.some(({ kind }) => kind === "tensor");
+    if (others) return <Empty title="The tensors are not in this report.">Open the run itself, or make a larger one.</Empty>;
     return (
       <Empty title="No tensors were recorded in this run.">Arrays and tensors that are watched appear here.</Empty>
     );
