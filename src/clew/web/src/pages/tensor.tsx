@@ -103,7 +103,7 @@ function OneTensor({ run, name, params }: { run: RunId; name: string; params: UR
               <span class="faint">{statsNote(data)}</span>
             </header>
             {data.mean.every((mean) => mean === null) && (
-              <p class="plot-note">No finite value in {counted(data.total, "tensor")}.</p>
+              <p class="plot-note">Nothing to draw: no real, finite number in {counted(data.total, "tensor")}.</p>
             )}
             <Plot
               lines={[line]}

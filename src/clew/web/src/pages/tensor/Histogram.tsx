@@ -65,9 +65,9 @@ function Drawn({ data, axis, index, onOpen }: Omit<HistogramProps, "run" | "name
   return (
     <>
       <div class="histogram-y mono" aria-hidden="true">
-        <span>{number(data.edges[bins], 3)}</span>
-        <span>{number((data.edges[0] + data.edges[bins]) / 2, 3)}</span>
-        <span>{number(data.edges[0], 3)}</span>
+        <span>{short(data.edges[bins])}</span>
+        <span>{short((data.edges[0] + data.edges[bins]) / 2)}</span>
+        <span>{short(data.edges[0])}</span>
       </div>
       <HeatMap
         fill
@@ -87,6 +87,13 @@ function Drawn({ data, axis, index, onOpen }: Omit<HistogramProps, "run" | "name
       </div>
     </>
   );
+}
+
+const ROOM = 6; // letters beside the drawing
+
+function short(value: number): string {
+  const text = number(value, 3);
+  return text.length <= ROOM ? text : number(value, 1);
 }
 
 /** Bins go up, canvases go down; and few values must be told from none: the logarithm is drawn. */
