@@ -111,6 +111,43 @@ def test_a_curve_is_drawn_and_a_click_leads_to_the_line(open_page: Open) -> None
     assert page.get_by_label("Change", exact=True).get_attribute("aria-valuetext") != "after 202 of 202 changes"
 
 
+def test_a_point_of_a_curve_is_reached_by_keys(open_page: Open) -> None:
+    page = open_page("first", "series", "?names=loss")
+    page.get_by_text("100 values").wait_for()
+    page.get_by_role("img", name="Plot of loss").focus()
+    page.keyboard.press("Shift+ArrowRight")
+    before = page.locator(".tip").inner_text()
+    for _ in range(4):
+        page.keyboard.press("Shift+ArrowRight")
+    page.locator(".tip").filter(has_not_text=before.splitlines()[0]).wait_for()
+    page.keyboard.press("Enter")
+    page.get_by_label("The point").get_by_text("programs.py").first.wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_label("The point").wait_for(state="hidden")
+
+
+def test_a_run_is_renamed_tagged_and_deleted(open_page: Open, served: Served) -> None:
+    page = open_page()
+
+    def choose(run: str, what: str) -> None:
+        page.get_by_role("row").filter(has_text=run).get_by_role("button").last.click()
+        page.get_by_role("menuitem", name=what).click()
+
+    page.get_by_role("link", name="empty").wait_for()
+    choose("empty", "Rename")
+    page.get_by_role("textbox").fill("<b>other</b>")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="<b>other</b>").wait_for()
+    choose("<b>other</b>", "Tags")
+    page.get_by_role("textbox").fill("best: <i>yes</i>")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("best: <i>yes</i>").wait_for()
+    choose("<b>other</b>", "Delete")
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    page.get_by_role("link", name="<b>other</b>").wait_for(state="hidden")
+    assert len(list_runs(served.shelf.base)) == 6
+
+
 def test_markup_in_values_is_text(open_page: Open) -> None:
     page = open_page("first", "tree")
     page.get_by_role("treeitem").filter(has_text="train").first.click()
