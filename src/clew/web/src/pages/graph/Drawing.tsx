@@ -114,12 +114,19 @@ function Links({ links, chosen, detailed, rough }: LinksProps) {
         />
       ))}
       {detailed &&
-        links.map(
-          ({ link, text }) =>
-            text && <LinkText key={`${link.from}\n${link.to}`} link={link} at={text} near={touches(link)} />,
-        )}
+        links.map(({ link, points, text }) => {
+          const near = touches(link);
+          const at = text ?? (near && linkText(link) ? middleOf(points) : null);
+          return at && <LinkText key={`${link.from}\n${link.to}`} link={link} at={at} near={near} />;
+        })}
     </>
   );
+}
+
+/** Where there is no room for text on every link, that on those of the chosen box lies over what is there. */
+function middleOf(points: Point[]): Point {
+  const [one, other] = [Math.floor, Math.ceil].map((round) => points[round((points.length - 1) / 2)]);
+  return { x: (one.x + other.x) / 2, y: (one.y + other.y) / 2 };
 }
 
 function LinkText({ link, at, near }: { link: Link; at: Point; near: boolean }) {

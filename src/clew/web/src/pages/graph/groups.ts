@@ -27,7 +27,7 @@ export interface Box {
   group: Group | null;
   frame: string | null; // the open group it lies in
   seconds: number | null;
-  leads: boolean; // somewhere: what it gave stands on the links
+  leads: boolean; // somewhere, and what it gave stands on the links
 }
 
 export interface Link {
@@ -41,7 +41,10 @@ export interface View {
   boxes: Box[];
   frames: Group[];
   links: Link[];
+  roomy: boolean; // few enough links for what goes along them to be written on each
 }
+
+const ROOMY = 60; // links: text on more would push the boxes far apart
 
 const groupId = (path: string): string => `module ${path}`;
 export const nodeId = (id: string): string => `node ${id}`;
@@ -160,7 +163,7 @@ function fewInside(groups: Groups, path: string): boolean {
 export function viewOf(graph: Graph, groups: Groups, open: ReadonlySet<string>): View {
   const byId = new Map(graph.nodes.map((node) => [node.id, node]));
   const leading = new Set(graph.edges.map((edge) => edge.from));
-  const view: View = { boxes: [], frames: [], links: [] };
+  const view: View = { boxes: [], frames: [], links: [], roomy: true };
   const show = (inside: { groups: string[]; nodes: string[] }, frame: string | null): void => {
     for (const id of inside.nodes) {
       const node = byId.get(id)!;
@@ -180,6 +183,8 @@ export function viewOf(graph: Graph, groups: Groups, open: ReadonlySet<string>):
   };
   show(groups.top, null);
   view.links = linksOf(graph, groups, open);
+  view.roomy = view.links.length <= ROOMY;
+  if (!view.roomy) view.boxes.forEach((box) => (box.leads = false));
   return view;
 }
 

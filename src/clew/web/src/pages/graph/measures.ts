@@ -50,6 +50,10 @@ export function layoutInput(view: View): LayoutInput {
   return {
     boxes: view.boxes.map((box) => ({ id: box.id, ...sizeOf(box), frame: frameId(box.frame) })),
     frames: view.frames.map((group) => ({ id: `frame ${group.path}`, frame: frameId(group.parent) })),
-    links: view.links.map((link) => ({ from: link.from, to: link.to, text: linkText(link).length * TINY })),
+    links: view.links.map((link) => ({
+      from: link.from,
+      to: link.to,
+      text: view.roomy ? linkText(link).length * TINY : 0,
+    })),
   };
 }
