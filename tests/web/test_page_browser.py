@@ -265,6 +265,18 @@ def test_a_run_deleted_while_it_is_shown_leaves_the_page_up(served: Served, page
     page.get_by_text("deleted").first.wait_for()
 
 
+@pytest.mark.parametrize(("kind", "name"), [("series", "note"), ("tensor", "weights")])
+def test_on_a_telephone_names_are_chosen_from_a_list_that_opens(
+    open_page: Open, page: Any, kind: str, name: str
+) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    open_page("first", kind)
+    page.get_by_label("Names").get_by_role("button").first.click()
+    option = page.get_by_role("option").filter(has_text=name)
+    option.click()
+    assert option.get_attribute("aria-selected") == "true"
+
+
 @pytest.mark.parametrize("kind", ["", "series", "tree", "pipeline", "graph", "ledger"])
 def test_nothing_is_wider_than_a_telephone(open_page: Open, page: Any, kind: str) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
