@@ -204,6 +204,19 @@ test("on every page of a damaged run it is said that something cannot be read", 
   onlyText();
 });
 
+test("what is code in the ledger looks like code", async () => {
+  const ledger = [{ kind: "non-finite", subject: "w", text: "`attention` made a `<b>NaN</b>`" }];
+  const live = { version: 1, status: "finished" as const, overview: { ...OVERVIEW, ledger } };
+  render(
+    <LiveContext.Provider value={live}>
+      <Ledger run="r1" params={new URLSearchParams()} />
+    </LiveContext.Provider>,
+    document.body,
+  );
+  await says("attention made a <b>NaN</b>");
+  expect([...document.querySelectorAll("td code")].map((each) => each.textContent)).toEqual(["attention", "<b>NaN</b>"]);
+});
+
 test("a damaged run does not claim that everything was recorded", async () => {
   const live = { version: 1, status: "finished" as const, overview: { ...OVERVIEW, ledger: [] } };
   render(
