@@ -159,6 +159,8 @@ def test_tensors_have_bands_and_one_of_them_its_values(open_page: Open) -> None:
     page = open_page("first", "tensor", "?name=weights")
     page.get_by_text("(4, 6)").first.wait_for()
     page.get_by_role("img").first.wait_for()
+    page.get_by_role("link", name="Show the call and its source").click()
+    page.locator(".code-line").filter(has_text="weights = weights - rate").get_by_text("100/100").wait_for()
 
 
 # ---- calls

@@ -1,10 +1,11 @@
 import { useState } from "preact/hooks";
-import { runPath, useAnswer } from "../../api";
-import { count, number, shape } from "../../format";
+import { useSettled } from "../../answers";
+import { has, runPath, useAnswer } from "../../api";
+import { count, number, place, shape } from "../../format";
 import { scaleFor } from "../../plot/colours";
 import { HeatMap, ScaleLegend } from "../../plot/HeatMap";
-import { setParams } from "../../router";
-import type { RunId, Slice } from "../../types";
+import { link, setParams } from "../../router";
+import type { Point, RunId, Slice } from "../../types";
 import { Button, Loading, Picture, Problem, Segmented, StatsTable, ValueDetail } from "../../ui";
 import { Slicer } from "./Slicer";
 
@@ -68,11 +69,33 @@ export function SlicePanel({ run, name, index, total, where, kept, at, onOpen }:
           </div>
         </>
       ) : data ? (
-        <Plane data={data} stale={stale} />
+        <>
+          <Plane data={data} stale={stale} />
+          <Origin run={run} name={name} index={index} />
+        </>
       ) : (
         <Loading what="Reading the values" />
       )}
     </section>
+  );
+}
+
+/** The line that made it, and the way to its call. */
+function Origin({ run, name, index }: { run: RunId; name: string; index: number }) {
+  const settled = useSettled(index, 300); // not for each tensor the slider passes
+  const path = has(runPath(run, "point"), { name, index: settled }) ? runPath(run, "point") : null;
+  const { data: point } = useAnswer<Point>(path, { name, index: settled });
+  if (!point) return null;
+  return (
+    <p class="tensor-origin">
+      <span class="mono" title={`${point.place.file}:${point.place.line}`}>
+        {place(point.place)}
+      </span>
+      {point.code && <code>{point.code}</code>}
+      {point.call !== null && (
+        <a href={link.call(run, point.call, { of: name, nth: settled })}>Show the call and its source</a>
+      )}
+    </p>
   );
 }
 
