@@ -87,6 +87,33 @@ def test_a_pipeline_is_as_declared(base: Path, monkeypatch: pytest.MonkeyPatch) 
     assert found["cells"][0]["outs"][0]["value"]["picture"].startswith("data:image/png;base64,")
 
 
+@pytest.mark.parametrize(
+    ("row", "names"),
+    [
+        (lambda image: {"image": image, "label": 3}, ["image", "label"]),
+        (lambda image: (image, 3), ["[0]", "[1]"]),
+        (lambda image: {"x": {"image": image}, "label": 3}, ["x.image", "label"]),
+    ],
+)
+def test_a_picture_inside_what_a_stage_gave_is_drawn(
+    base: Path, monkeypatch: pytest.MonkeyPatch, row: Any, names: list[str]
+) -> None:
+    import clew
+
+    monkeypatch.setenv("CLEW_DIR", str(base))
+
+    @clew.stage("load")
+    def load(index: int) -> Any:
+        return row(np.full((16, 16, 3), index * 40, np.uint8))
+
+    with clew.run("items") as run, clew.items(1):
+        load(0)
+    outs = Page(base).of(Path(str(run.path)), "pipeline")["cells"][0]["outs"]
+    assert [one["name"] for one in outs] == names
+    assert outs[0]["value"]["picture"].startswith("data:image/png;base64,")
+    assert "picture" not in outs[1]["value"]
+
+
 def test_the_check_sees_what_is_missing_too_much_or_of_another_type() -> None:
     good = {"error": "a", "remedy": "b", "slug": "c"}
     assert misfits(good, "Refusal") == []

@@ -113,6 +113,15 @@ def test_parts_are_left_out_on_request(folder: Path, tmp_path: Path) -> None:
         make_report(folder, tmp_path / "report.html", without="trees")
 
 
+def test_without_source_no_line_of_it_goes_along(base: Path, tmp_path: Path) -> None:
+    file = tmp_path / "job.py"
+    file.write_text("SECRET = 1\n" * 20)
+    written = training(base, file=str(file))
+    assert b"SECRET" in make_report(written.folder, tmp_path / "with.html").path.read_bytes()
+    made = make_report(written.folder, tmp_path / "without.html", without=["source"])
+    assert b"SECRET" not in made.path.read_bytes()
+
+
 def test_the_limit_holds_and_what_was_left_out_is_said(folder: Path, tmp_path: Path) -> None:
     whole = make_report(folder, tmp_path / "whole.html").size
     made = make_report(folder, tmp_path / "report.html", limit=whole // 2)

@@ -47,6 +47,16 @@ def clean(image):
     return image.astype(np.float32) / 255
 
 
+@clew.stage("read")
+def read(index):
+    return {"image": np.full((8, 8, 3), 20 * index, dtype=np.uint8), "label": index}
+
+
+@clew.stage("crop")
+def crop(row):
+    return row["image"][:4, :4], row["label"]
+
+
 @clew.op
 def tokenize(text, sep=" "):
     return text.split(sep)
@@ -72,6 +82,9 @@ def main():
     with clew.run("items"), clew.items(3):
         for index in range(100):
             clean(load(index))
+    with clew.run("rows"), clew.items(2):
+        for index in range(100):
+            crop(read(index))
     with clew.run("graph"):
         graph.run({"text": "a,b,c"}, record=True)
     with clew.run("empty"):

@@ -71,7 +71,7 @@ def make_report(
     page = read_page()
     folder = Path(run if isinstance(run, (str, Path)) else run.path).absolute()
     parts = _parts(without)
-    making = _Making(folder, parse_size(limit, "limit") - len(page) - 4_096)
+    making = _Making(folder, parse_size(limit, "limit") - len(page) - 4_096, parts)
     making.always()
     wanted = making.names(names)
     for part in parts:
@@ -127,7 +127,8 @@ def embedded(page: bytes, content: dict[str, Any], title: str) -> bytes:
 class _Making:
     """The answers that are in, and how much room there is left."""
 
-    def __init__(self, folder: Path, room: int) -> None:
+    def __init__(self, folder: Path, room: int, parts: Sequence[str]) -> None:
+        self._parts = parts
         self.id = run_id(folder)
         self.answers: dict[str, Any] = {}
         self.left_out: list[str] = []
@@ -294,10 +295,14 @@ class _Making:
             if curve is not None and curve["total"] <= BRANCH:
                 for index in range(curve["total"]):
                     found = self._ask("point", name=name, index=index)
-                    yield "point", {"name": name, "index": index}, found
+                    yield "point", {"name": name, "index": index}, self._point(found)
                 for x in dict.fromkeys(curve["x"]):
                     params = {"name": name, "axis": "step", "x": x}
-                    yield "point", params, self._ask("point", **params)
+                    yield "point", params, self._point(self._ask("point", **params))
+
+    def _point(self, found: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Who leaves the source out wants no line of it."""
+        return found if found is None or "source" in self._parts else found | {"code": None}
 
 
 def _some(items: list[int], count: int) -> list[int]:

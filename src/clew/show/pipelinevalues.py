@@ -57,6 +57,11 @@ def value_rows(name: str, value: Any, depth: int, devices: dict[str, str], befor
     return _Opening(devices).rows(name, name, value, depth, before)
 
 
+def leaves(name: str, value: Any) -> list[tuple[str, Any]]:
+    """What lies in a value, each with its path; the value itself where it is nothing to be opened."""
+    return _Opening({}).leaves(name, value)
+
+
 def row_count(value: Any) -> int | None:
     """How many rows an array, a tensor or a table has; None of anything else."""
     if _is_table(value):
@@ -90,6 +95,19 @@ class _Opening:
         self._level -= 1
         left = len(items) - ITEMS
         return [*out, Row(line((f"… {left:,} more", SAID)), depth + 1)] if left > 0 else out
+
+    def leaves(self, path: str, value: Any) -> list[tuple[str, Any]]:
+        self._left -= 1
+        items = self._items("", value)
+        if items is None:
+            return [(path, value)]
+        self._level += 1
+        out: list[tuple[str, Any]] = []
+        for key, _, item in islice(items, ITEMS):
+            below = f"{path}{key}" if key.startswith("[") else f"{path}.{key}".lstrip(".")
+            out += self.leaves(below, item)
+        self._level -= 1
+        return out
 
     def _items(self, path: str, value: Any) -> list[tuple[str, str, Any]] | None:
         """Keys, paths and items of a container that is worth opening; None of anything else."""

@@ -49,6 +49,7 @@ export default defineConfig(async ({ command, mode }) => ({
   },
   test: {
     pool: "threads" as const,
+    css: { include: [/tokens/] }, // others are empty in tests
     // A document costs a second to make: only tests of what is drawn (.tsx) get one.
     projects: [
       { extends: true as const, test: { name: "plain", include: ["src/**/*.test.ts"], environment: "node" } },

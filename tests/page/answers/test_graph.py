@@ -68,7 +68,31 @@ def test_a_recorded_graph_has_values_times_and_calls(base: Path, drawn: Path) ->
     assert tokenize["place"] == {"file": "p.py", "line": 12, "function": "tokenize"}
     assert page.of(drawn, "call", call=tokenize["call"])["call"]["function"] == "tokenize"
     assert (output["value"], output["calls"], output["place"]) == (None, None, None)
-    assert found["edges"] == [{"from": "v1", "to": "v2", "label": "words float32 (2, 3)"}]
+    assert found["edges"] == [{"from": "v1", "to": "v2", "label": "words float32 (2, 3) · 2 ms"}]
+
+
+def test_the_edges_of_an_input_carry_what_the_graph_was_run_with(base: Path) -> None:
+    place = {"group": "", "file": "", "line": 0}
+    drawing = {
+        "name": "pipeline",
+        "nodes": [
+            {"id": "v0", "label": "text", "kind": "input", **place},
+            {"id": "v1", "label": "tokenize", "kind": "operator", **place},
+        ],
+        "edges": [{"from": "v0", "to": "v1", "label": ""}],
+    }
+    key, data = graph_text(drawing)
+    written = Written(base)
+    write_graph(written.folder, key, data)
+    shard = written.shard()
+    for text in ("an older one", "a text much longer than fits there"):
+        call = shard.call("pipeline", module=f"{MODULE}{key}")
+        shard.change(call, "text", text, role="input")
+        shard.end(call)
+    shard.close()
+    found = Page(base).of(written.folder, "graph")
+    assert found["nodes"][0]["value"]["text"] == "'a text much longer than fits there'"
+    assert found["edges"][0]["label"] == "'a text much longer tha…"
 
 
 def test_a_graph_that_is_not_there_is_refused(base: Path, drawn: Path) -> None:

@@ -26,6 +26,11 @@ def test_a_matrix_comes_row_by_row(base: Path) -> None:
     assert (found["low"], found["high"], found["reduced"]) == (0, 5, False)
 
 
+@pytest.mark.parametrize(("shape", "at"), [((16, 24, 3), [":", ":", 0]), ((5, 4, 3), [0, ":", ":"])])
+def test_of_an_image_rows_and_columns_are_shown(base: Path, shape: tuple[int, ...], at: list[Any]) -> None:
+    assert cut(base, np.zeros(shape, np.uint8))["at"] == at
+
+
 def test_other_dimensions_are_chosen(base: Path) -> None:
     array = np.arange(24).reshape(2, 3, 4)
     assert cut(base, array)["data"] == array[0].ravel().tolist()

@@ -52,6 +52,24 @@ def test_after_so_many_changes_each_line_has_its_last_value(base: Path, file: Pa
     assert told == [(5, "loss", 2, 12, False, "0.5"), (6, "weight", 2, 10, True, "float32 (4, 6)")]
 
 
+def test_it_stands_where_a_value_of_a_series_had_come(base: Path, file: Path) -> None:
+    found = source(base, file, of="loss", nth=1)
+    now = next(one for one in found["values"] if one["now"])
+    assert (now["name"], now["line"], now["nth"], now["value"]["text"]) == ("loss", 5, 2, "0.5")
+
+
+def test_up_to_a_value_that_is_not_there_is_to_the_end(base: Path, file: Path) -> None:
+    found = source(base, file, of="loss", nth=9999)
+    assert found["at"] == found["total"]
+
+
+def test_a_point_comes_with_its_line_of_source(base: Path, file: Path) -> None:
+    written = training(base, file=str(file))
+    assert Page(base).of(written.folder, "point", name="loss", index=1)["code"] == "loss = 1 / (step + 1)"
+    file.unlink()
+    assert Page(base).of(written.folder, "point", name="loss", index=1)["code"] is None
+
+
 def test_before_the_first_change_there_are_no_values(base: Path, file: Path) -> None:
     assert source(base, file, at=0)["values"] == []
 

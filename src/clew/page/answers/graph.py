@@ -10,8 +10,9 @@ from clew.errors import UnknownNameError
 from clew.history.table import OUTPUT
 from clew.page.boxes import boxes_of_rows
 from clew.page.branches import functions_of, times_of
+from clew.page.nodes import call_nodes
 from clew.page.plain import number
-from clew.show.text import duration, printable
+from clew.show.text import duration, printable, shorten
 from clew.store.graphs import MODULE, read_graphs
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from clew.records import Function
 
 MOST = 2_000  # functions, or nodes, in one drawing
+CARRIED = 24  # characters of a value on an edge
 
 
 def graph(opened: Opened, query: Query) -> dict[str, Any]:
@@ -40,13 +42,13 @@ def graph(opened: Opened, query: Query) -> dict[str, Any]:
 
 def _recorded(opened: Opened, graphs: dict[str, dict[str, Any]], key: str) -> dict[str, Any]:
     drawing = graphs[key]
-    steps = _steps(opened, key)
+    steps = _steps(opened, key) | _inputs(opened, key, drawing)
     nodes = [_node(node, steps.get(node["id"], {})) for node in drawing["nodes"]]
-    shapes = {node["id"]: _went_along(steps.get(node["id"], {}).get("value")) for node in drawing["nodes"]}
+    told = {node["id"]: _went_along(steps.get(node["id"], {})) for node in drawing["nodes"]}
     edges = [
-        {"from": edge["from"], "to": edge["to"], "label": " ".join(filter(None, [edge["label"], shapes[edge["from"]]]))}
+        {"from": edge["from"], "to": edge["to"], "label": _label(edge["label"], told[edge["from"]])}
         for edge in drawing["edges"]
-        if edge["from"] in shapes and edge["to"] in shapes
+        if edge["from"] in told and edge["to"] in told
     ]
     which = list(graphs).index(key)
     return {"what": "graph", "graphs": len(graphs), "which": which, "nodes": nodes, "edges": edges}
@@ -68,11 +70,21 @@ def _node(node: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _went_along(value: dict[str, Any] | None) -> str:
-    """The shape of what an edge carries."""
-    if not value or "shape" not in value:
-        return ""
+def _went_along(known: dict[str, Any]) -> str:
+    """What an edge carries, an array by its shape, and how long it took to be made."""
+    value, seconds = known.get("value"), known.get("seconds")
+    took = duration(seconds / known["calls"]) if seconds else ""
+    return " · ".join(filter(None, [_outline(value) if value else "", took]))
+
+
+def _outline(value: dict[str, Any]) -> str:
+    if "shape" not in value:
+        return shorten(str(value["text"]), CARRIED)
     return f"{value.get('dtype', '')} ({', '.join(map(str, value['shape']))})".strip()
+
+
+def _label(argument: str, carried: str) -> str:
+    return " ".join(filter(None, [printable(argument), carried]))
 
 
 def _steps(opened: Opened, key: str) -> dict[str, dict[str, Any]]:
@@ -91,6 +103,19 @@ def _steps(opened: Opened, key: str) -> dict[str, dict[str, Any]]:
                 known["call"] = opened.call_ids(places[-1:])[0]
                 known["value"] = _given(opened, int(places[-1]))
     return found
+
+
+def _inputs(opened: Opened, key: str, drawing: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """By id of an input: what the graph was last run with."""
+    calls = opened.tables.calls
+    wanted = {node["label"]: node["id"] for node in drawing["nodes"] if node["kind"] == "input"}
+    for shard, offset in reversed(list(zip(calls.shards, calls.offsets.tolist(), strict=False))):
+        whole = [id for id, function in shard.reader.functions.items() if function.module == f"{MODULE}{key}"]
+        places = np.flatnonzero(np.isin(shard.start("function"), whole)) + offset
+        if len(places):
+            args = call_nodes(opened, places[-1:])[0]["args"]
+            return {wanted[arg["name"]]: {"value": arg["value"]} for arg in args if arg["name"] in wanted}
+    return {}
 
 
 def _is_step(module: str, key: str) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from clew.errors import UnknownNameError
 from clew.page.boxes import box_of
 from clew.show.pipeline import head_lines
+from clew.show.pipelinevalues import leaves
 from clew.show.text import brief, printable, shorten
 
 if TYPE_CHECKING:
@@ -104,12 +105,21 @@ class _Drawing:
         }
 
     def _values(self, values: dict[str, Any]) -> list[dict[str, Any]]:
-        return [{"name": str(name), "value": self._box(str(name), value)} for name, value in values.items()]
+        """What lies in them, one by one: a picture inside a row of a dataset is to be seen."""
+        lone = len(values) == 1
+        found = [one for name, value in values.items() for one in _opened(str(name), value, lone)]
+        return [{"name": name, "value": self._box(name, value)} for name, value in found]
 
     def _box(self, name: str, value: Any) -> dict[str, Any]:
         box = box_of(value, draw=self.left > 0, name=name)
         self.left -= len(box.get("picture") or "")
         return box
+
+
+def _opened(name: str, value: Any, lone: bool) -> list[tuple[str, Any]]:
+    """The parts of a value; those of the only one are called by their keys alone."""
+    parts = leaves("" if lone else name, value)
+    return [(name, value)] if len(parts) == 1 and parts[0][0] in ("", name) else parts
 
 
 def _raised(error: str | None) -> list[dict[str, Any]]:

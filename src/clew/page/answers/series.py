@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clew.errors import UnknownNameError
+from clew.page.answers.source import line_of
 from clew.page.boxes import box_of_row, boxes_of_rows
 from clew.page.curves import AXES, OTHER, WORDS, Curve, curve_of, reduced
 from clew.page.opened import step_text
@@ -91,6 +92,7 @@ def point(opened: Opened, query: Query) -> dict[str, Any]:
         "time": number(view.table.times(one)[0]),
         "value": box_of_row(view, row, name),
         "place": {"file": printable(function.file), "line": site.line, "function": printable(function.name)},
+        "code": line_of(function.file, site.line),
         "call": None if call is None else f"{call.shard}:{call.id}",
     }
 

@@ -95,6 +95,8 @@ def _written_whole(opened: Opened, id: str, name: str) -> Found | None:
 def _at(given: str, shape: tuple[int, ...]) -> list[int | str]:
     """One entry a dimension; two of them (or as many as there are) are shown whole."""
     shown = min(len(shape), 2)
+    if not given and _is_channels_last(shape):
+        return [":", ":", 0]
     if not given:
         return [*([0] * (len(shape) - shown)), *([":"] * shown)]
     at: list[int | str] = [part if part == ":" else int(part) if part.isdigit() else -1 for part in given.split(",")]
@@ -103,6 +105,11 @@ def _at(given: str, shape: tuple[int, ...]) -> list[int | str]:
         remedy = f"Give {len(shape)} entries, {shown} of them `:`, the others within the shape."
         raise OptionError("bad-query", f"`at={given[:60]}` does not fit the shape {shape}.", remedy)
     return at
+
+
+def _is_channels_last(shape: tuple[int, ...]) -> bool:
+    """An image as most libraries hold it: a plane of it is rows and columns, not columns and colours."""
+    return len(shape) == 3 and shape[2] in (1, 3, 4) and min(shape[:2]) >= 2 * shape[2]
 
 
 def _means(grid: Any, cells: int) -> tuple[Any, bool]:

@@ -17,6 +17,7 @@ import numpy as np
 from clew.history.table import INPUT, distinct
 from clew.page.boxes import boxes_of_rows
 from clew.page.nodes import hidden_rows
+from clew.show.text import shorten
 from clew.store.files import open_regular
 
 if TYPE_CHECKING:
@@ -29,14 +30,15 @@ LARGEST = 2 << 20
 LINES = 2_000  # shown of one function
 AROUND = 200  # lines shown after a function's first, where its end cannot be found
 SUFFIXES = (".py", ".pyw", ".pyx", ".ipy")
+LONGEST = 300  # characters of a line that is shown alone
 _BLOCK = 1 << 16
 
 
 def source(opened: Opened, query: Query) -> dict[str, Any]:
-    """Lines and values; `at` is the number of changes that have happened."""
+    """Lines and values; `at` is the number of changes that have happened, or `of` and `nth` name the last of them."""
     call = opened.call(query.needed("call"))
     rows = opened.cached(("source rows", call._place), lambda: call.changes.rows)
-    at = min(query.whole("at", len(rows)), len(rows))
+    at = min(query.whole("at", _until(opened, query, rows)), len(rows))
     text, missing = _read(call.file)
     lines, first = _cut(text, call, _last_line(opened, call))
     return {
@@ -51,7 +53,22 @@ def source(opened: Opened, query: Query) -> dict[str, Any]:
     }
 
 
+def _until(opened: Opened, query: Query, rows: Rows) -> int:
+    """How many changes there were when a value of a series had come; all, if none of this call's is named."""
+    name, nth = query.text("of"), query.whole("nth", 0)
+    if not name or nth >= len(opened.rows_of(name)):
+        return len(rows)
+    found = np.flatnonzero(rows == opened.rows_of(name)[nth])
+    return int(found[0]) + 1 if len(found) else len(rows)
+
+
 # ---- the text
+
+
+def line_of(file: str, line: int) -> str | None:
+    """One line of a source file that the run names; None where it cannot be had."""
+    lines = _read(file)[0].splitlines()
+    return shorten(lines[line - 1].strip(), LONGEST) if 1 <= line <= len(lines) else None
 
 
 def _read(file: str) -> tuple[str, str | None]:

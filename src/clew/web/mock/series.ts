@@ -82,6 +82,7 @@ function point({ q }: Ask): Point {
     time: index * scaleOf("time"),
     value,
     place,
+    code: "loss = criterion(model(x), y)",
     call: "0:41",
   };
 }

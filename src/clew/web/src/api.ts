@@ -3,7 +3,8 @@
 import { createContext } from "preact";
 import { useCallback, useContext, useEffect, useRef, useState } from "preact/hooks";
 import { cutCurve, cutTensors } from "./plot/reduce";
-import type { Curve, Overview, Refusal, RunId, Status, TensorCurve, Version } from "./types";
+import { isSearch, ReportTree } from "./reporttree";
+import type { Branch, Curve, Overview, Refusal, RunId, Status, TensorCurve, Version } from "./types";
 import { type Params, query } from "./router";
 
 export const POLL = 1500; // ms between two looks at a run that goes on
@@ -39,6 +40,7 @@ export function theReport(): Report | null {
 export function openReport(text: string): void {
   report = text.trim() ? (JSON.parse(text) as Report) : null;
   reportAnswers = new Map();
+  reportTree = null;
   for (const [key, answer] of Object.entries(report?.answers ?? {})) {
     reportAnswers.set(canonical(key), answer);
     reportAnswers.set(canonical(key, FINENESS), answer);
@@ -73,6 +75,7 @@ function fromReport<T>(path: string, params: Params): T {
   const exact = reportAnswers.get(canonical(address(path, params)));
   if (exact !== undefined) return exact as T;
   const whole = reportAnswers.get(canonical(address(path, params), FINENESS));
+  if (whole === undefined && isSearch(path, params)) return searched(params) as T;
   const { from, to, px } = params;
   if (whole !== undefined) return cut(path, whole, asNumber(from), asNumber(to), asNumber(px)) as T;
   throw new Refused(
@@ -83,6 +86,13 @@ function fromReport<T>(path: string, params: Params): T {
     },
     404,
   );
+}
+
+let reportTree: ReportTree | null = null;
+
+function searched(params: Params): Branch {
+  reportTree ??= new ReportTree(theReport()!.answers);
+  return reportTree.search(params);
 }
 
 function cut(path: string, whole: unknown, from: number | null, to: number | null, px: number | null): unknown {

@@ -97,6 +97,7 @@ function RunPages({ route, onHelp }: { route: Extract<Route, { page: "run" }>; o
         {overview && error && (
           <Notice kind="bad">{withCode(`${error.error} ${error.remedy}`)} What is shown was read before.</Notice>
         )}
+        {overview && tab !== "ledger" && <Damage run={route.run} problems={overview.problems} />}
         {overview ? (
           <Page key={tab} run={route.run} params={route.params} />
         ) : error ? (
@@ -109,10 +110,24 @@ function RunPages({ route, onHelp }: { route: Extract<Route, { page: "run" }>; o
   );
 }
 
+/** Whatever page is looked at: what is missing there may be missing because it cannot be read. */
+function Damage({ run, problems }: { run: RunId; problems: string[] }) {
+  if (problems.length === 0) return null;
+  return (
+    <Notice>
+      A part of this run cannot be read; what is whole is shown. {problems[0]}.{" "}
+      <a href={link.run(run, "ledger")}>
+        {problems.length > 1 ? `All ${problems.length} problems` : "More on its ledger page"}
+      </a>
+    </Notice>
+  );
+}
+
 /** Every tab, and whether the run has something for it. */
 function tabsOf(overview: Overview): [Tab, string, boolean][] {
   const tensors = overview.names.some((name) => name.kind === "tensor");
-  const there: Partial<Record<Tab, boolean>> = { ...overview.pages, tensor: tensors, ledger: true };
+  const series = overview.pages.series && overview.names.some((name) => name.kind !== "tensor");
+  const there: Partial<Record<Tab, boolean>> = { ...overview.pages, series, tensor: tensors, ledger: true };
   return NAMES.map(([tab, text]) => [tab, text, there[tab] ?? false]);
 }
 

@@ -22,7 +22,9 @@ const PLOTS: [string, string][] = [
   ["wheel", "zoom; with Shift, move"],
   ["double-click", "see it whole again"],
   ["click", "the point: its value, source line and call"],
-  ["+ - 0 ← →", "the same by keys; in a graph too"],
+  ["+ - 0 ← →", "zoom and move by keys; in a graph too"],
+  ["Shift + ← →", "move the cursor along a plot"],
+  ["Enter", "the point under the cursor"],
 ];
 
 export function Help({ onClose }: { onClose: () => void }) {

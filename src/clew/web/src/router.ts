@@ -61,7 +61,7 @@ function withQuery(path: string, params: Params): string {
 export const link = {
   runs: () => "#/",
   run: (run: RunId, tab: Tab, params: Params = {}) => withQuery(`#/run/${encodeURIComponent(run)}/${tab}`, params),
-  call: (run: RunId, call: CallId) => link.run(run, "tree", { call }),
+  call: (run: RunId, call: CallId, params: Params = {}) => link.run(run, "tree", { call, ...params }),
   compare: (a: RunId, b: RunId) => withQuery("#/compare", { a, b }),
 };
 

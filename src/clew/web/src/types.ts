@@ -154,6 +154,7 @@ export interface Point {
   time: number; // seconds since the run began
   value: ValueBox;
   place: Place;
+  code: string | null; // the line there, if its file can be read
   call: CallId | null;
 }
 

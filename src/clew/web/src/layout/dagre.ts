@@ -1,10 +1,13 @@
 import { Graph, layout } from "@dagrejs/dagre";
-import { GAP, LAYER, type Layout, type LayoutInput, type Rect } from "./shapes";
+import { withLoops } from "./loops";
+import { GAP, LAYER, TEXT, type Layout, type LayoutInput, type Point, type Rect } from "./shapes";
 
 const MARGIN = 16;
 
+type Edge = Partial<Point> & { points?: Point[] };
+
 /** The good layout; its time grows faster than the graph, so it runs in a worker that can be stopped. */
-export function dagreLayout(input: LayoutInput): Layout {
+export const dagreLayout = withLoops((input: LayoutInput): Layout => {
   const graph = new Graph({ compound: true, multigraph: true });
   graph.setGraph({ rankdir: "TB", nodesep: GAP, ranksep: LAYER, marginx: MARGIN, marginy: MARGIN });
   graph.setDefaultEdgeLabel(() => ({}));
@@ -13,10 +16,13 @@ export function dagreLayout(input: LayoutInput): Layout {
   for (const { id, frame } of [...input.frames, ...input.boxes]) {
     if (frame !== null) graph.setParent(id, frame);
   }
-  input.links.forEach((link, index) => graph.setEdge(link.from, link.to, {}, String(index)));
+  input.links.forEach((link, index) => {
+    const written = link.text ? { width: link.text, height: TEXT, labelpos: "c" } : {};
+    graph.setEdge(link.from, link.to, written, String(index));
+  });
   layout(graph);
   return read(graph, input);
-}
+});
 
 function read(graph: Graph, input: LayoutInput): Layout {
   const whole = graph.graph() as { width?: number; height?: number };
@@ -24,13 +30,14 @@ function read(graph: Graph, input: LayoutInput): Layout {
     const { x = 0, y = 0, width = 0, height = 0 } = graph.node(id) as Partial<Rect>;
     return { x, y, width, height };
   };
+  const edges = input.links.map((link, index) => graph.edge(link.from, link.to, String(index)) as Edge);
   return {
     boxes: Object.fromEntries(input.boxes.map((box) => [box.id, rect(box.id)])),
     frames: Object.fromEntries(input.frames.map((frame) => [frame.id, rect(frame.id)])),
-    links: input.links.map((link, index) => {
-      const edge = graph.edge(link.from, link.to, String(index)) as { points?: { x: number; y: number }[] };
-      return (edge.points ?? []).map(({ x, y }) => ({ x, y }));
-    }),
+    links: edges.map((edge) => (edge.points ?? []).map(({ x, y }) => ({ x, y }))),
+    texts: edges.map(({ x, y }, index) =>
+      input.links[index].text && x !== undefined && y !== undefined ? { x, y } : null,
+    ),
     width: whole.width ?? 0,
     height: whole.height ?? 0,
   };

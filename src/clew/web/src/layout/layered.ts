@@ -1,16 +1,17 @@
 // The plain layout for when the good one took too long: boxes in layers by how far they are from the beginning, each
 // layer in the order of what leads to it. It looks at every link a few times and is done.
 
+import { withLoops } from "./loops";
 import { GAP, LAYER, type Layout, type LayoutBox, type LayoutInput, type Point, type Rect } from "./shapes";
 
 const WIDEST = 40; // boxes in one row; a longer layer goes on below
 
-export function layeredLayout(input: LayoutInput): Layout {
+export const layeredLayout = withLoops((input: LayoutInput): Layout => {
   const follows = followers(input);
   const layers = inLayers(input, follows);
   sortByWhatLeads(layers, input);
   return place(layers, input);
-}
+});
 
 function followers(input: LayoutInput): Map<string, string[]> {
   const follows = new Map<string, string[]>(input.boxes.map((box) => [box.id, []]));
@@ -93,13 +94,19 @@ function place(layers: LayoutBox[][], input: LayoutInput): Layout {
     y += height + LAYER;
   }
   const links = input.links.map(({ from, to }) => straight(boxes[from], boxes[to]));
-  return { boxes, frames: {}, links, width, height: Math.max(0, y - LAYER + GAP) };
+  const texts = links.map((points, index) => (input.links[index].text ? middle(points) : null));
+  return { boxes, frames: {}, links, texts, width, height: Math.max(0, y - LAYER + GAP) };
 }
 
 function chunks<T>(all: T[], size: number): T[][] {
   const parts: T[][] = [];
   for (let at = 0; at < all.length; at += size) parts.push(all.slice(at, at + size));
   return parts;
+}
+
+function middle(points: Point[]): Point | null {
+  const [from, to] = points;
+  return from && to ? { x: (from.x + to.x) / 2, y: (from.y + to.y) / 2 } : null;
 }
 
 function straight(from: Rect | undefined, to: Rect | undefined): Point[] {

@@ -10,7 +10,7 @@ function input(links: string[], frames: Record<string, string> = {}): LayoutInpu
   return {
     boxes: ids.map((id) => ({ id, width: 100, height: 40, frame: frames[id] ?? null })),
     frames: [...new Set(Object.values(frames))].map((id) => ({ id, frame: null })),
-    links: pairs.map(([from, to]) => ({ from, to })),
+    links: pairs.map(([from, to]) => ({ from, to, text: 0 })),
   };
 }
 
@@ -50,6 +50,52 @@ describe("the full layout", () => {
   it("bears cycles and links of a box to itself", () => {
     const layout = dagreLayout(input(["a>b", "b>a", "a>a"]));
     expect(layout.links).toHaveLength(3);
+  });
+});
+
+describe("what is written on links", () => {
+  const written = (links: string[]) => {
+    const asked = input(links);
+    return { ...asked, links: asked.links.map((link) => ({ ...link, text: 120 })) };
+  };
+
+  it("has a place of its own, on no box", () => {
+    const asked = written(["a>b", "a>c", "a>d", "b>d", "c>d"]);
+    const layout = dagreLayout(asked);
+    for (const [index, at] of layout.texts.entries()) {
+      const box = { x: at!.x, y: at!.y, width: 120, height: 14 };
+      const others = { ...layout, boxes: { ...layout.boxes, [`text ${index}`]: box } };
+      expect(overlaps(others)).toEqual([]);
+    }
+  });
+
+  it("stands in the middle of a straight link", () => {
+    const layout = layeredLayout(written(["a>b"]));
+    expect(layout.texts[0]!.y).toBe((layout.boxes.a!.y + layout.boxes.b!.y) / 2);
+  });
+});
+
+describe.each([
+  ["full", dagreLayout],
+  ["plain", layeredLayout],
+])("a loop in the %s layout", (_, lay) => {
+  it("leaves its box and comes back to it, and touches no other", () => {
+    const asked = input(["r>a", "r>b", "a>a"], { a: "G", b: "G" });
+    asked.links[2]!.text = 80;
+    const layout = lay(asked);
+    const box = layout.boxes.a!;
+    const right = box.x + box.width / 2;
+    expect(box.width).toBe(100);
+    expect([layout.links[2]!.at(0)!.x, layout.links[2]!.at(-1)!.x]).toEqual([right, right]);
+    const taken = { x: right + 53, y: box.y, width: 106, height: 20 };
+    expect(overlaps({ ...layout, boxes: { ...layout.boxes, loop: taken } })).toEqual([]);
+    expect(layout.texts[2]!.x).toBeGreaterThan(right);
+  });
+
+  it("leaves the other links on their boxes", () => {
+    const layout = lay(input(["r>a", "a>a", "a>z"]));
+    expect(layout.links[0]!.at(-1)!.x).toBeCloseTo(layout.boxes.a!.x);
+    expect(layout.links[2]![0]!.x).toBeCloseTo(layout.boxes.a!.x);
   });
 });
 

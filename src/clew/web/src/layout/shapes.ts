@@ -15,6 +15,7 @@ export interface LayoutFrame {
 export interface LayoutLink {
   from: string;
   to: string;
+  text: number; // px of what is written on it; 0: nothing is
 }
 
 export interface LayoutInput {
@@ -39,9 +40,11 @@ export interface Layout {
   boxes: Record<string, Rect>;
   frames: Record<string, Rect>; // empty where the layout knows no frames
   links: Point[][]; // one a link, in order
+  texts: (Point | null)[]; // where what is written on a link has its middle
   width: number;
   height: number;
 }
 
 export const GAP = 28; // between boxes of a layer
 export const LAYER = 52; // between layers
+export const TEXT = 14; // how high what is written on a link is

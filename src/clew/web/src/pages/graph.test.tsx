@@ -68,6 +68,23 @@ describe("the graph page", () => {
     await vi.waitFor(() => expect(page.querySelectorAll(".graph-box.faded")).toHaveLength(2));
   });
 
+  it("leaves everything where it is while only numbers change", async () => {
+    const { sameThings, stillFits } = await import("./graph/useLayout");
+    const { groupsOf, viewOf } = await import("./graph/groups");
+    const { layeredLayout } = await import("../layout/layered");
+    const { layoutInput } = await import("./graph/measures");
+    const seen = (calls: number, answer = graph) => {
+      const nodes = answer.nodes.map((one) => ({ ...one, calls }));
+      return viewOf({ ...answer, nodes }, groupsOf(nodes), new Set());
+    };
+    const drawing = { view: seen(2), layout: layeredLayout(layoutInput(seen(2))), plain: null };
+    expect(stillFits(drawing, seen(30))).toBe(true);
+    expect(stillFits(drawing, seen(1e12))).toBe(false);
+    expect(sameThings(seen(2), seen(1e12))).toBe(true);
+    const grown = { ...graph, nodes: [...graph.nodes, node("z", "")] };
+    expect([stillFits(drawing, seen(2, grown)), sameThings(seen(2), seen(2, grown))]).toEqual([false, false]);
+  });
+
   it("says what to do where there is none", async () => {
     answerWith({ graph: { ...graph, nodes: [], edges: [] } });
     const page = show(<Graph run="g4" params={query()} />);

@@ -14,7 +14,7 @@ import "../styles/graph.css";
 
 export function Graph({ run, params }: { run: RunId; params: URLSearchParams }) {
   const which = params.get("which");
-  const { data, error, reload } = useAnswer<Answer>(runPath(run, "graph"), { which });
+  const { data, error, reload } = useAnswer<Answer>(runPath(run, "graph"), { which }, { live: true });
   if (error && !data) return <Problem error={error} retry={reload} />;
   if (!data) return <Loading what="Reading the graph" />;
   if (data.nodes.length === 0) {

@@ -7,7 +7,7 @@ import { bytes, count, counted, duration, when } from "../format";
 import { setParams } from "../router";
 import "../styles/ledger.css";
 import type { Overview, RunId } from "../types";
-import { Empty, Notice, Search } from "../ui";
+import { Empty, Notice, Search, withCode } from "../ui";
 import { flat } from "./ledger/flat";
 
 export function Ledger({ params }: { run: RunId; params: URLSearchParams }) {
@@ -28,12 +28,16 @@ export function Ledger({ params }: { run: RunId; params: URLSearchParams }) {
       </div>
       {nothing && <Empty title="Nothing fits the search." />}
       {problems.map((text) => (
-        <Notice key={text}>{text}</Notice>
+        <Notice key={text}>{withCode(text)}</Notice>
       ))}
       {(ledger.length > 0 || search === "") && (
         <Section title="Ledger" note={counted(ledger.length, "entry", "entries")}>
           {overview.ledger.length === 0 ? (
-            <p class="ledger-none muted">Everything that was asked for was recorded.</p>
+            <p class="ledger-none muted">
+              {overview.problems.length === 0
+                ? "Everything that was asked for was recorded."
+                : "No entry can be read: what is said above may have held some."}
+            </p>
           ) : (
             <table class="table ledger-table">
               <thead>
@@ -49,8 +53,8 @@ export function Ledger({ params }: { run: RunId; params: URLSearchParams }) {
                     <td class="ledger-kind">
                       <span class="chip">{line.kind}</span>
                     </td>
-                    <td class="mono ledger-subject">{line.subject}</td>
-                    <td>{line.text}</td>
+                    <td class="mono ledger-subject">{withCode(line.subject)}</td>
+                    <td>{withCode(line.text)}</td>
                   </tr>
                 ))}
               </tbody>

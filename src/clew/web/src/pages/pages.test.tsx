@@ -8,6 +8,7 @@ import { LiveContext } from "../api";
 import type { Curve, Overview, Point, RunRow, Slice, TensorCurve } from "../types";
 import { Ledger } from "./ledger";
 import { flat } from "./ledger/flat";
+import { Pipeline } from "./pipeline";
 import { Runs } from "./runs";
 import { fitting, orderOf, sorted, tagsOf, tagsText } from "./runs/order";
 import { lineOf } from "./series/curves";
@@ -17,8 +18,9 @@ import { matching, NameList } from "./series/NameList";
 import { PointPanel } from "./series/PointPanel";
 import { bandsOf } from "./tensor";
 import { columnsToRows } from "./tensor/Histogram";
-import { cellPlace } from "./tensor/Slice";
+import { cellPlace, isImage } from "./tensor/Slice";
 import { planeOf } from "./tensor/Slicer";
+import { Segmented } from "../ui";
 import { statsRows } from "../ui/Value";
 
 const EVIL = '<img src=x onerror="alert(1)">';
@@ -101,7 +103,7 @@ test("two runs are chosen to be compared, a third takes the place of the first",
   show(<Runs params={new URLSearchParams()} />);
   await says("run 3");
   for (const box of document.querySelectorAll<HTMLInputElement>("tbody input")) box.click();
-  await press("Compare the two (c)");
+  await press("Compare");
   expect(location.hash).toBe("#/compare?a=2&b=3");
 });
 
@@ -184,12 +186,72 @@ test("names are text, and found by name or function", async () => {
 test("a point leads to its line and its call", async () => {
   const value = { text: EVIL, type: "str", kept: "full" as const };
   const place = { file: "/home/me/train.py", line: 48, function: "train" };
-  const point: Point = { name: "loss", index: 0, total: 3, step: "7", time: 1.5, value, place, call: "0:41" };
+  const code = `loss = f("${EVIL}")`;
+  const point: Point = { name: "loss", index: 0, total: 3, step: "7", time: 1.5, value, place, code, call: "0:41" };
   answering({ "/api/run/r1/point": point });
   show(<PointPanel run="r1" name="loss" axis="step" x={7} side="right" onClose={() => {}} />);
-  await says(EVIL, "me/train.py:48");
-  expect(document.querySelector("a")?.getAttribute("href")).toBe("#/run/r1/tree?call=0%3A41");
+  await says(EVIL, "me/train.py:48", code);
+  expect(document.querySelector("a")?.getAttribute("href")).toBe("#/run/r1/tree?call=0%3A41&of=loss&nth=0");
   onlyText();
+});
+
+test("on every page of a damaged run it is said that something cannot be read", async () => {
+  answering({ "/api/run/r1": OVERVIEW, "/api/run/r1/version": { version: 1, status: "failed" } });
+  location.hash = "#/run/r1/graph";
+  show(<App />);
+  await says("A part of this run cannot be read; what is whole is shown. shard 2 is <i>damaged</i>.");
+  expect(document.querySelector(".notice a")?.getAttribute("href")).toBe("#/run/r1/ledger");
+  onlyText();
+});
+
+test("what is code in the ledger looks like code", async () => {
+  const ledger = [{ kind: "non-finite", subject: "w", text: "`attention` made a `<b>NaN</b>`" }];
+  const live = { version: 1, status: "finished" as const, overview: { ...OVERVIEW, ledger } };
+  render(
+    <LiveContext.Provider value={live}>
+      <Ledger run="r1" params={new URLSearchParams()} />
+    </LiveContext.Provider>,
+    document.body,
+  );
+  await says("attention made a <b>NaN</b>");
+  expect([...document.querySelectorAll("td code")].map((each) => each.textContent)).toEqual(["attention", "<b>NaN</b>"]);
+});
+
+test("a damaged run does not claim that everything was recorded", async () => {
+  const live = { version: 1, status: "finished" as const, overview: { ...OVERVIEW, ledger: [] } };
+  render(
+    <LiveContext.Provider value={live}>
+      <Ledger run="r1" params={new URLSearchParams()} />
+    </LiveContext.Provider>,
+    document.body,
+  );
+  await says("No entry can be read");
+  expect(text()).not.toContain("Everything that was asked for");
+});
+
+test("a run without a pipeline is not asked for one", async () => {
+  const asked = answering({});
+  show(<Pipeline run="r1" params={new URLSearchParams()} />);
+  await says("This run has no pipeline.");
+  expect(asked).toEqual([]);
+});
+
+test("bytes in channels are an image at once, other arrays are numbers first", () => {
+  const picture = "data:image/png;base64,AA";
+  const seen = (dtype: string, shape: number[]) => isImage({ dtype, shape, picture });
+  expect([seen("uint8", [32, 48, 3]), seen("torch.uint8", [3, 32, 48])]).toEqual([true, true]);
+  expect([seen("float32", [32, 48, 3]), seen("uint8", [4, 4]), seen("uint8", [2, 2, 3])]).toEqual([false, false, false]);
+  expect(isImage({ dtype: "uint8", shape: [32, 48, 3], picture: null })).toBe(false);
+});
+
+test("of one choice among several, arrows go to the next that can be chosen", async () => {
+  const chosen = vi.fn();
+  const options = ["a", "b", "c"].map((value) => ({ value, text: value, disabled: value === "b" }));
+  show(<Segmented label="Which" value="a" options={options} onChange={chosen} />);
+  const [first, , last] = [...document.querySelectorAll("[role=radio]")] as HTMLElement[];
+  expect([first.tabIndex, last.tabIndex]).toEqual([0, -1]);
+  first.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true, cancelable: true }));
+  expect([chosen.mock.calls, document.activeElement]).toEqual([[["c"]], last]);
 });
 
 test("runs are sorted, with those that have no time at the end", () => {

@@ -1,7 +1,7 @@
 // What every stage made of every item, and what check() has to say about it.
 
 import { useMemo, useState } from "preact/hooks";
-import { runPath, useAnswer } from "../api";
+import { runPath, useAnswer, useOverview } from "../api";
 import { count, counted } from "../format";
 import { setParams } from "../router";
 import type { Pipeline as Answer, RunId } from "../types";
@@ -16,18 +16,23 @@ import "../styles/pipeline.css";
 
 export function Pipeline({ run, params }: { run: RunId; params: URLSearchParams }) {
   const asked = { trace: params.get("trace"), offset: params.get("from") };
-  const { data, error, reload } = useAnswer<Answer>(runPath(run, "pipeline"), asked, { live: true });
+  const none = useOverview()?.pages.pipeline === false;
+  const path = none ? null : runPath(run, "pipeline");
+  const { data, error, reload } = useAnswer<Answer>(path, asked, { live: true });
+  if (none) return <NoPipeline />;
   if (error && !data) return <Problem error={error} retry={reload} />;
   if (!data) return <Loading what="Reading the pipeline" />;
-  if (data.traces === 0 || data.stages.length === 0) {
-    return (
-      <Empty title="This run has no pipeline.">
-        Let a few items through with <code>with clew.items(3):</code>, and mark stages with{" "}
-        <code>@clew.stage("name")</code>.
-      </Empty>
-    );
-  }
+  if (data.traces === 0 || data.stages.length === 0) return <NoPipeline />;
   return <Shown key={`${data.trace} ${data.offset}`} pipeline={data} params={params} />;
+}
+
+function NoPipeline() {
+  return (
+    <Empty title="This run has no pipeline.">
+      Let a few items through with <code>with clew.items(3):</code>, and mark stages with{" "}
+      <code>@clew.stage("name")</code>.
+    </Empty>
+  );
 }
 
 function Shown({ pipeline, params }: { pipeline: Answer; params: URLSearchParams }) {

@@ -77,7 +77,7 @@ export function Runs({ params }: { params: URLSearchParams }) {
           kind={chosen.length === 2 ? "main" : "plain"}
           icon="compare"
           disabled={chosen.length !== 2}
-          label={chosen.length === 2 ? "Compare the two (c)" : "Tick two runs to compare them"}
+          hint={chosen.length === 2 ? "Compare the two (c)" : "Tick two runs to compare them"}
           onClick={() => go(link.compare(chosen[0], chosen[1]))}
         >
           Compare{chosen.length === 1 ? " 1 of 2" : ""}
@@ -221,7 +221,7 @@ function Row({ run, active, marked, onMark, onDo }: RowProps) {
           label={`What to do with ${run.name}`}
           items={[
             { text: "Rename …", icon: "pencil", disabled: !!run.problem, onClick: () => onDo("rename") },
-            { text: "Tags …", disabled: !!run.problem, onClick: () => onDo("tags") },
+            { text: "Tags …", icon: "tag", disabled: !!run.problem, onClick: () => onDo("tags") },
             {
               text: "Delete …",
               icon: "trash",

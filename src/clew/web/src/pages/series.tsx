@@ -31,9 +31,22 @@ export function Series({ run, params }: { run: RunId; params: URLSearchParams })
     setParams({ names: joinNames(next) || "," }); // "," is none: without it the first choice would come back
   };
   if (names.length === 0) {
+    const tensors = overview?.names.filter(({ kind }) => kind === "tensor").length ?? 0;
+    if (overview?.names.some(({ kind }) => KINDS.includes(kind))) {
+      return <Empty title="The series are not in this report.">Open the run itself, or make a larger one.</Empty>;
+    }
     return (
       <Empty title="No numbers were recorded in this run.">
-        Watch some: <code>@clew.watch("loss")</code>, or see the <a href={link.run(run, "tree")}>tree</a> of calls.
+        {tensors > 0 ? (
+          <>
+            But {counted(tensors, "series of tensors", "series of tensors")}: see{" "}
+            <a href={link.run(run, "tensor")}>Tensors</a>. Numbers are watched by <code>@clew.watch("loss")</code>.
+          </>
+        ) : (
+          <>
+            Watch some: <code>@clew.watch("loss")</code>, or see the <a href={link.run(run, "tree")}>tree</a> of calls.
+          </>
+        )}
       </Empty>
     );
   }

@@ -3,13 +3,13 @@
 import { setParams } from "../router";
 import type { RunId } from "../types";
 import { Empty } from "../ui";
+import { AFTER_ALL, momentOf } from "./source/SourcePanel";
 import { CallPanel } from "./tree/CallPanel";
 import { link } from "../router";
 import "../styles/tree.css";
 
 export function Source({ run, params }: { run: RunId; params: URLSearchParams }) {
   const call = params.get("call");
-  const at = params.get("at");
   if (call === null) {
     return (
       <Empty title="No call was chosen.">
@@ -19,7 +19,7 @@ export function Source({ run, params }: { run: RunId; params: URLSearchParams })
   }
   return (
     <section class="tree-call alone" aria-label="The chosen call">
-      <CallPanel run={run} call={call} at={at === null ? null : Number(at)} onAt={(next) => setParams({ at: next })} />
+      <CallPanel run={run} call={call} at={momentOf(params)} onAt={(at) => setParams({ ...AFTER_ALL, at })} />
     </section>
   );
 }

@@ -23,6 +23,8 @@ export function Tensor({ run, params }: { run: RunId; params: URLSearchParams })
   const names = useMemo(() => overview?.names.filter((each) => isShown(run, each)) ?? [], [overview]);
   const name = params.get("name") ?? names[0]?.name;
   if (name === undefined) {
+    const others = overview?.names.some(({ kind }) => kind === "tensor");
+    if (others) return <Empty title="The tensors are not in this report.">Open the run itself, or make a larger one.</Empty>;
     return (
       <Empty title="No tensors were recorded in this run.">Arrays and tensors that are watched appear here.</Empty>
     );
@@ -78,7 +80,7 @@ function OneTensor({ run, name, params }: { run: RunId; name: string; params: UR
             setParams({ axis: value === "step" ? null : value });
           }}
         />
-        <Button small disabled={!range} onClick={() => setRange(null)} label="See all of it (double-click)">
+        <Button small disabled={!range} onClick={() => setRange(null)} hint="See all of it (double-click)">
           Whole
         </Button>
       </div>
@@ -100,6 +102,9 @@ function OneTensor({ run, name, params }: { run: RunId; name: string; params: UR
               </span>
               <span class="faint">{statsNote(data)}</span>
             </header>
+            {data.mean.every((mean) => mean === null) && (
+              <p class="plot-note">Nothing to draw: no real, finite number in {counted(data.total, "tensor")}.</p>
+            )}
             <Plot
               lines={[line]}
               axis={data.axis}

@@ -5,6 +5,7 @@ import { get, runPath } from "../api";
 import { setParams } from "../router";
 import type { CallDetail, RunId } from "../types";
 import { Button, classes, Empty, Notice, Problem, useKeys, VirtualList } from "../ui";
+import { AFTER_ALL, momentOf } from "./source/SourcePanel";
 import { changesUpTo } from "./tree/branches";
 import { CallPanel } from "./tree/CallPanel";
 import { actOf, actOfChoice, type Act } from "./tree/keys";
@@ -15,6 +16,7 @@ import { NoneFound } from "./tree/NoneFound";
 import { ROOT, rowAtLine, type NodeRow, type Row, type Rows } from "./tree/rows";
 import { RowView, spoken } from "./tree/RowView";
 import { useTree } from "./tree/useTree";
+import { useNarrow } from "./useNarrow";
 import "../styles/tree.css";
 
 const ROW = 28;
@@ -22,16 +24,17 @@ const ROW = 28;
 export function Tree({ run, params }: { run: RunId; params: URLSearchParams }) {
   const filters = filtersOf(params);
   const call = params.get("call");
-  const at = params.get("at");
   const model = useTree(run, filters);
+  const narrow = useNarrow();
   const { cursor, setCursor, lost } = useCursor(run, model, call);
-  const close = () => setParams({ call: null, at: null });
+  const close = () => setParams({ ...AFTER_ALL, call: null });
   useKeys(call === null ? {} : { Escape: close });
   const rows = model.rows();
+  const seen = call ?? (narrow ? null : model.onlyRoot()); // there is room beside the tree, and no choice
   const empty = rows.lines === 0;
   const failed = rows.rows[0]?.kind === "note" ? (model.problems.get(ROOT) ?? null) : null;
   return (
-    <div class={classes("tree-page", call && "with-call")}>
+    <div class={classes("tree-page", seen && "with-call")}>
       <section class="tree-side" aria-label="Calls">
         <FilterBar run={run} filters={filters} found={model.found} />
         {lost && <LostCall filtered={anyFilter(filters)} />}
@@ -43,18 +46,18 @@ export function Tree({ run, params }: { run: RunId; params: URLSearchParams }) {
         )}
         {failed && anyFilter(filters) && <NoneFound filters={filters} told={failed} />}
         {failed && !anyFilter(filters) && <Problem error={failed} retry={() => void model.again(ROOT)} />}
-        {!empty && !failed && <TreeList model={model} rows={rows} chosen={call} cursor={cursor} onCursor={setCursor} />}
+        {!empty && !failed && <TreeList model={model} rows={rows} chosen={seen} cursor={cursor} onCursor={setCursor} />}
       </section>
       <section class="tree-call" aria-label="The chosen call">
-        {call === null ? (
+        {seen === null ? (
           <Empty title="Choose a call.">Its source stands here, with the values that were recorded at each line.</Empty>
         ) : (
           <CallPanel
             run={run}
-            call={call}
-            at={at === null ? null : Number(at)}
-            onAt={(next) => setParams({ at: next })}
-            onClose={close}
+            call={seen}
+            at={momentOf(params)}
+            onAt={(at) => setParams({ ...AFTER_ALL, at })}
+            onClose={call === null ? undefined : close}
           />
         )}
       </section>
@@ -162,8 +165,8 @@ function choose(model: TreeModel, rows: Rows, key: string): void {
   const row = rows.rows[rows.place.get(key) ?? -1];
   if (row?.kind !== "node") return;
   const part = model.parts.get(row.partKey);
-  if (row.item.node.kind === "call") setParams({ call: row.item.node.id, at: null });
-  else setParams({ call: callAround(rows, row.parentKey), at: part ? changesUpTo(part, row.item.at) : null });
+  if (row.item.node.kind === "call") setParams({ ...AFTER_ALL, call: row.item.node.id });
+  else setParams({ ...AFTER_ALL, call: callAround(rows, row.parentKey), at: part ? changesUpTo(part, row.item.at) : null });
 }
 
 function callAround(rows: Rows, key: string | null): string | null {

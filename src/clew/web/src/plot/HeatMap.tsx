@@ -80,11 +80,11 @@ export function HeatMap({ rows, cols, data, scale, label, tip, onPick, fill, mar
   );
 }
 
-const LARGEST = 24; // px of a cell's side
+const LARGEST = 44; // px of a cell's side
 const TALLEST = 420;
 const THINNEST = 24;
 
-function cellSize(rows: number, cols: number, width: number): { width: number; height: number } {
+export function cellSize(rows: number, cols: number, width: number): { width: number; height: number } {
   const side = Math.min(LARGEST, Math.max(1, width) / cols, TALLEST / rows);
   return { width: Math.max(THINNEST, side * cols), height: Math.max(THINNEST, side * rows) };
 }

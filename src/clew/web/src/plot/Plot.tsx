@@ -102,7 +102,7 @@ export function Plot(props: PlotProps) {
       tabIndex={0}
       role="img"
       aria-label={props.label}
-      onKeyDown={(event) => keys(event, latest.current)}
+      onKeyDown={(event) => keys(event, latest.current, plot.current, shown.current)}
       onMouseLeave={() => setHover(null)}
     >
       {props.title && <figcaption class="plot-title">{props.title}</figcaption>}

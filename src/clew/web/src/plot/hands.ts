@@ -147,7 +147,27 @@ function pick(u: uPlot, lines: Line[], left: number, top: number, { onPick }: Ha
   if (best) onPick?.(best.line, best.x);
 }
 
-export function keys(event: KeyboardEvent, props: Handled): void {
+const STEP = 8; // px of the cursor for a key
+
+/** With Shift, arrows move the cursor and its values; Enter picks the point it stands on. */
+function cursorKeys(event: KeyboardEvent, u: uPlot, lines: Line[], props: Handled): boolean {
+  const by = event.shiftKey ? ({ ArrowLeft: -STEP, ArrowRight: STEP } as Record<string, number>)[event.key] : undefined;
+  if (by === undefined && event.key !== "Enter") return false;
+  const { clientWidth: width, clientHeight: height } = u.over;
+  const unset = u.cursor.left === undefined || u.cursor.left < 0;
+  const left = unset ? width / 2 : Math.max(0, Math.min(width, u.cursor.left! + (by ?? 0)));
+  const top = unset ? height / 2 : (u.cursor.top ?? height / 2);
+  u.setCursor({ left, top });
+  if (by === undefined) pick(u, lines, left, top, props);
+  return true;
+}
+
+export function keys(event: KeyboardEvent, props: Handled, u: uPlot | null, lines: Line[]): void {
+  if (u && cursorKeys(event, u, lines, props)) {
+    event.preventDefault();
+    event.stopPropagation();
+    return;
+  }
   const range = props.range ?? props.whole;
   const span = range[1] - range[0];
   const changes: Record<string, Parameters<typeof moved>[2]> = {

@@ -32,6 +32,42 @@ export function xAxis(axis: Axis, whole: boolean, text: string, grid: string): u
   return { ...look(text, grid), ...incrs, values, size: 28, space: 80, grid: { show: false } };
 }
 
+const SPACE = 36; // px between two marks
+const DIGITS = 15; // of a double: what comes after them is noise
+
+const SLIP = 1e-9; // of a step: 0.7 / 0.1 is not quite 7
+
+/** A step of 1, 2, 2.5 or 5 that makes at most so many marks, at any scale; null where there can be none. */
+function stepFor(low: number, high: number, most: number): number | null {
+  const span = high - low;
+  if (!(span > 0) || span === Infinity) return null;
+  const first = Math.floor(Math.log10(span / most));
+  const steps = [0, 1].flatMap((more) => [1, 2, 2.5, 5].map((digit) => Number(`${digit}e${first + more}`)));
+  return steps.find((step) => step > 0 && span / step <= most) ?? null;
+}
+
+/** The marks of an axis, each a whole number of steps. uPlot's own end at 1e-16 and 1e15, and gradients do not. */
+export function marksBetween(low: number, high: number, most: number): number[] {
+  const step = stepFor(low, high, most);
+  if (step === null) return [];
+  const first = Math.ceil(low / step - SLIP);
+  const count = Math.max(0, Math.floor(high / step + SLIP) - first + 1);
+  return Array.from({ length: Math.min(count, most + 1) }, (_, i) => tidy((first + i) * step, step));
+}
+
+/** 0.30000000000000004 as 0.3; but not where the last digits are what tells two marks apart. */
+function tidy(value: number, step: number): number {
+  const round = Number(value.toPrecision(DIGITS));
+  return Math.abs(round - value) < step * SLIP ? round : value;
+}
+
+/** uPlot draws an axis only where it has found a step; the marks are made otherwise, so one that is too large will do, if it is not so small
+ * that it would look for its decimals in a table. */
+const anyStep = (_u: uPlot, _axis: number, low: number, high: number): number[] => [Math.max(10, high - low)];
+
+const marks = (u: uPlot, _axis: number, low: number, high: number): number[] =>
+  marksBetween(low, high, Math.max(2, Math.floor(u.bbox.height / devicePixelRatio / SPACE)));
+
 export function yAxis(log: boolean, text: string, grid: string): uPlot.Axis {
   const values = (_: uPlot, ticks: (number | null)[]) => ticks.map((tick) => (tick === null ? "" : number(tick, 4)));
   const wide = (u: uPlot, labels: string[] | null) => {
@@ -42,7 +78,8 @@ export function yAxis(log: boolean, text: string, grid: string): uPlot.Axis {
       14 + Math.max(...labels.map((label) => u.ctx.measureText(label).width / devicePixelRatio)),
     );
   };
-  return { ...look(text, grid), values, size: wide, space: log ? 24 : 36 };
+  const anyScale = log ? {} : { incrs: anyStep, splits: marks };
+  return { ...look(text, grid), ...anyScale, values, size: wide, space: log ? 24 : SPACE };
 }
 
 export function seriesOf(line: Line): uPlot.Series[] {

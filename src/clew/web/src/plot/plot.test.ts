@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { marksBetween } from "./options";
 import type { Curve } from "../types";
 import { colourAt, paint, scaleFor } from "./colours";
 import { joined, type Line, moved, nearest, valueRange, wholeRange } from "./lines";
@@ -24,6 +25,29 @@ function curve(y: (number | null)[]): Curve {
 function line(y: (number | null)[], more: Partial<Line> = {}): Line {
   return { id: "a", label: "a", colour: "#000", x: y.map((_, i) => i), y, bands: [], marks: [], ...more };
 }
+
+describe("marks on an axis", () => {
+  test.each([
+    [0, 1],
+    [-3e301, 1e299],
+    [0, 4e-300],
+    [1e-20, 3e-20],
+    [41, 43],
+    [1e15, 1e15 + 40],
+  ])("are there between %d and %d, in order and inside", (low, high) => {
+    const found = marksBetween(low, high, 8);
+    expect(found.length).toBeGreaterThan(1);
+    expect(found.every((each, i) => each >= low && each <= high && (i === 0 || each > found[i - 1]!))).toBe(true);
+  });
+
+  test("are round numbers", () => {
+    expect(marksBetween(0, 0.7, 8)).toEqual([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]);
+  });
+
+  test("are none where there is no room or no end", () => {
+    expect([marksBetween(1, 1, 8), marksBetween(-Infinity, Infinity, 8), marksBetween(NaN, 1, 8)]).toEqual([[], [], []]);
+  });
+});
 
 describe("smoothing", () => {
   test("without weight nothing changes", () => expect(smooth([1, 2, null], 0)).toEqual([1, 2, null]));

@@ -5,7 +5,8 @@ import { Icon, type IconName } from "./icons";
 interface ButtonProps {
   children?: ComponentChildren;
   icon?: IconName;
-  label?: string; // for readers of the screen, and as a hint; needed where there is only an icon
+  label?: string; // what it is called where no words stand on it: an icon alone
+  hint?: string; // more than the words on it say
   kind?: "plain" | "main" | "danger" | "quiet";
   small?: boolean;
   pressed?: boolean;
@@ -15,14 +16,14 @@ interface ButtonProps {
   class?: string;
 }
 
-export function Button({ children, icon, label, kind = "plain", small, pressed, ...rest }: ButtonProps) {
+export function Button({ children, icon, label, hint, kind = "plain", small, pressed, ...rest }: ButtonProps) {
   return (
     <button
       type="button"
       {...rest}
       class={classes("button", kind, small && "small", !children && "only-icon", rest.class)}
       aria-label={label}
-      title={label}
+      title={hint ?? label}
       aria-pressed={pressed}
     >
       {icon && <Icon name={icon} />}

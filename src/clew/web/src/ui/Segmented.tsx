@@ -7,16 +7,30 @@ interface SegmentedProps<T extends string> {
   onChange: (value: T) => void;
 }
 
-/** A few choices side by side, one of which holds. */
+const STEPS: Record<string, number> = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
+
+/** A few choices side by side, one of which holds. Tab comes to that one, arrows go on to the others. */
 export function Segmented<T extends string>({ label, value, options, onChange }: SegmentedProps<T>) {
+  const keys = (event: KeyboardEvent & { currentTarget: HTMLElement }): void => {
+    const step = STEPS[event.key];
+    if (step === undefined) return;
+    event.preventDefault();
+    event.stopPropagation(); // what is around it may have another use for arrows
+    const able = options.filter((option) => !option.disabled);
+    const next = able[(able.findIndex((option) => option.value === value) + step + able.length) % able.length];
+    if (!next) return;
+    onChange(next.value);
+    event.currentTarget.querySelectorAll("button")[options.indexOf(next)]?.focus();
+  };
   return (
-    <div class="segmented" role="radiogroup" aria-label={label}>
+    <div class="segmented" role="radiogroup" aria-label={label} onKeyDown={keys}>
       {options.map((option) => (
         <button
           key={option.value}
           type="button"
           role="radio"
           aria-checked={option.value === value}
+          tabIndex={option.value === value ? 0 : -1}
           title={option.hint}
           disabled={option.disabled}
           class={classes(option.value === value && "on")}

@@ -5,7 +5,7 @@ import { Button } from "../../ui";
 import { centred, fit, fitReadable, hit, panned, regionOf, resized, zoomed, type Camera, type Size } from "./camera";
 import { Drawing } from "./Drawing";
 import type { Group } from "./groups";
-import type { Drawn } from "./useLayout";
+import { sameThings, type Drawn } from "./useLayout";
 
 const READABLE = 0.45; // zoom below which text is left out
 const KEYS = "The graph. Arrows move it, plus and minus zoom, 0 shows the whole, Tab goes through nodes, Enter opens.";
@@ -115,7 +115,7 @@ export function Canvas(props: CanvasProps) {
         <Button small label="Farther (-)" class="only-icon" onClick={() => zoomAt(1 / 1.4)}>
           −
         </Button>
-        <Button small label="The whole (0)" onClick={() => setCamera(() => fit(layout, view))}>
+        <Button small hint="The whole (0)" onClick={() => setCamera(() => fit(layout, view))}>
           Fit
         </Button>
         <span class="muted">{Math.round(camera.zoom * 100)} %</span>
@@ -153,7 +153,7 @@ function useCamera(drawn: Drawn, view: Size, chosen: string | null): [Camera, Se
     const old = before.current;
     const sized = view.width > 0;
     before.current = { drawn, sized };
-    if (!sized || (old?.sized && old.drawn === drawn)) return;
+    if (!sized || (old?.sized && sameThings(old.drawn.view, drawn.view))) return;
     const anchor = old?.sized ? anchorOf(old.drawn, drawn, chosen) : null;
     if (!anchor) setCamera(fitReadable(drawn.layout, view));
     else setCamera((now) => ({ ...now, x: now.x + anchor.dx, y: now.y + anchor.dy }));

@@ -1,11 +1,11 @@
 // The boxes and links in sight. From far away, where thousands are, they are drawn as a few paths without text.
 
 import { memo } from "preact/compat";
-import type { Layout, Point, Rect } from "../../layout/shapes";
+import { TEXT, type Layout, type Point, type Rect } from "../../layout/shapes";
 import { classes } from "../../ui";
 import { curve, sees, seesLine, type Region } from "./camera";
 import { heatOf, type Box, type Group, type Link, type View } from "./groups";
-import { cut, textOf } from "./measures";
+import { cut, linkText, textOf, TINY } from "./measures";
 
 const MANY = 700; // boxes; more are drawn without text
 const MANY_LINKS = 1500;
@@ -24,7 +24,11 @@ interface DrawingProps {
 export const Drawing = memo(function Drawing(props: DrawingProps) {
   const { view, layout, region } = props;
   const boxes = view.boxes.filter((box) => layout.boxes[box.id] && sees(region, layout.boxes[box.id]));
-  const links = view.links.map((link, index) => ({ link, points: layout.links[index] ?? [] }));
+  const links = view.links.map((link, index) => ({
+    link,
+    points: layout.links[index] ?? [],
+    text: layout.texts[index] ?? null,
+  }));
   const seen = links.filter(({ points }) => points.length > 1 && seesLine(region, points));
   const most = view.boxes.reduce((top, box) => Math.max(top, box.seconds ?? 0), 0);
   const rough = boxes.length > MANY;
@@ -82,7 +86,7 @@ function Frame({ group, rect, onToggle }: { group: Group; rect: Rect; onToggle: 
 }
 
 interface LinksProps {
-  links: { link: Link; points: Point[] }[];
+  links: { link: Link; points: Point[]; text: Point | null }[];
   chosen: string | null;
   detailed: boolean;
   rough: boolean;
@@ -102,29 +106,40 @@ function Links({ links, chosen, detailed, rough }: LinksProps) {
   return (
     <>
       {links.map(({ link, points }) => (
-        <g key={`${link.from}\n${link.to}`} class={classes("graph-edge", touches(link) && "near")}>
-          <path
-            class={classes("graph-link", touches(link) && "near")}
-            d={curve(points)}
-            marker-end="url(#graph-arrow)"
-          />
-          {detailed && <LinkText link={link} points={points} />}
-        </g>
+        <path
+          key={`${link.from}\n${link.to}`}
+          class={classes("graph-link", touches(link) && "near")}
+          d={curve(points)}
+          marker-end="url(#graph-arrow)"
+        />
       ))}
+      {detailed &&
+        links.map(({ link, points, text }) => {
+          const near = touches(link);
+          const at = text ?? (near && linkText(link) ? middleOf(points) : null);
+          return at && <LinkText key={`${link.from}\n${link.to}`} link={link} at={at} near={near} />;
+        })}
     </>
   );
 }
 
-function LinkText({ link, points }: { link: Link; points: Point[] }) {
-  if (link.labels.length === 0 && link.count < 2) return null;
-  const middle = points[Math.floor((points.length - 1) / 2)];
-  const next = points[Math.ceil((points.length - 1) / 2)];
-  const text = cut(link.labels[0] ?? "", 28) + (link.count > 1 ? ` ×${link.count}` : "");
+/** Where there is no room for text on every link, that on those of the chosen box lies over what is there. */
+function middleOf(points: Point[]): Point {
+  const [one, other] = [Math.floor, Math.ceil].map((round) => points[round((points.length - 1) / 2)]);
+  return { x: (one.x + other.x) / 2, y: (one.y + other.y) / 2 };
+}
+
+function LinkText({ link, at, near }: { link: Link; at: Point; near: boolean }) {
+  const text = linkText(link);
+  const width = text.length * TINY;
   return (
-    <text class="graph-link-text" x={(middle.x + next.x) / 2} y={(middle.y + next.y) / 2 + 3} text-anchor="middle">
+    <g class={classes("graph-link-text", near && "near")}>
       <title>{link.labels.slice(0, 30).join("\n")}</title>
-      {text.trim()}
-    </text>
+      <rect x={at.x - width / 2} y={at.y - TEXT / 2} width={width} height={TEXT} rx={3} />
+      <text x={at.x} y={at.y + 3.5} text-anchor="middle">
+        {text}
+      </text>
+    </g>
   );
 }
 

@@ -68,6 +68,7 @@ describe("the camera on a graph", () => {
       boxes: { a: { x: 50, y: 50, width: 40, height: 20 } },
       frames: {},
       links: [],
+    texts: [],
       width: 0,
       height: 0,
     };

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Graph, GraphNode } from "../../types";
 import { boxOf, groupsOf, heatOf, matching, openAtFirst, pathTo, viewOf } from "./groups";
+import { layoutInput } from "./measures";
 
 function node(id: string, group: string, seconds: number | null = 1): GraphNode {
   return { id, label: id, group, kind: "operator", place: null, seconds, calls: 1, value: null, call: null };
@@ -96,5 +97,16 @@ describe("a graph by its modules", () => {
     expect([0, 0.1, 0.5, 1].map((seconds) => heatOf(seconds, 1))).toEqual([0, 1, 3, 4]);
     expect(heatOf(null, 1)).toBeNull();
     expect(heatOf(0, 0)).toBeNull();
+  });
+});
+
+describe("a graph of very many links", () => {
+  it("keeps what boxes gave in the boxes: the links have no room for it", () => {
+    const nodes = Array.from({ length: 70 }, (_, i) => node(`n${i}`, ""));
+    const links = nodes.slice(1).map((one) => `n0>${one.id}`);
+    const [many, few] = [links, links.slice(0, 5)].map((some) => shown([], graph(nodes, some)));
+    expect([many!.roomy, many!.boxes[0]!.leads, few!.roomy, few!.boxes[0]!.leads]).toEqual([false, false, true, true]);
+    expect(layoutInput(many!).links.every((link) => link.text === 0)).toBe(true);
+    expect(layoutInput(few!).links.every((link) => link.text > 0)).toBe(true);
   });
 });

@@ -27,6 +27,7 @@ export interface Box {
   group: Group | null;
   frame: string | null; // the open group it lies in
   seconds: number | null;
+  leads: boolean; // somewhere, and what it gave stands on the links
 }
 
 export interface Link {
@@ -40,7 +41,10 @@ export interface View {
   boxes: Box[];
   frames: Group[];
   links: Link[];
+  roomy: boolean; // few enough links for what goes along them to be written on each
 }
+
+const ROOMY = 60; // links: text on more would push the boxes far apart
 
 const groupId = (path: string): string => `module ${path}`;
 export const nodeId = (id: string): string => `node ${id}`;
@@ -158,11 +162,13 @@ function fewInside(groups: Groups, path: string): boolean {
 
 export function viewOf(graph: Graph, groups: Groups, open: ReadonlySet<string>): View {
   const byId = new Map(graph.nodes.map((node) => [node.id, node]));
-  const view: View = { boxes: [], frames: [], links: [] };
+  const leading = new Set(graph.edges.map((edge) => edge.from));
+  const view: View = { boxes: [], frames: [], links: [], roomy: true };
   const show = (inside: { groups: string[]; nodes: string[] }, frame: string | null): void => {
     for (const id of inside.nodes) {
       const node = byId.get(id)!;
-      view.boxes.push({ id: nodeId(id), label: node.label, node, group: null, frame, seconds: node.seconds });
+      const leads = leading.has(id);
+      view.boxes.push({ id: nodeId(id), label: node.label, node, group: null, frame, seconds: node.seconds, leads });
     }
     for (const path of inside.groups) {
       const group = groups.all.get(path)!;
@@ -170,12 +176,15 @@ export function viewOf(graph: Graph, groups: Groups, open: ReadonlySet<string>):
         view.frames.push(group);
         show(group, path);
       } else {
-        view.boxes.push({ id: groupId(path), label: group.label, node: null, group, frame, seconds: group.seconds });
+        const { label, seconds } = group;
+        view.boxes.push({ id: groupId(path), label, node: null, group, frame, seconds, leads: true });
       }
     }
   };
   show(groups.top, null);
   view.links = linksOf(graph, groups, open);
+  view.roomy = view.links.length <= ROOMY;
+  if (!view.roomy) view.boxes.forEach((box) => (box.leads = false));
   return view;
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { GraphNode } from "../../types";
 import { groupsOf, viewOf } from "./groups";
-import { layoutInput, sizeOf, textOf } from "./measures";
+import { layoutInput, linkText, sizeOf, textOf } from "./measures";
 
 function node(more: Partial<GraphNode>): GraphNode {
   return {
@@ -24,6 +24,7 @@ const boxOf = (one: GraphNode) => ({
   group: null,
   frame: null,
   seconds: one.seconds,
+  leads: false,
 });
 
 describe("the text of a box", () => {
@@ -36,6 +37,12 @@ describe("the text of a box", () => {
     expect(textOf(boxOf(node({})))).toEqual({ title: "linear", below: "" });
     expect(textOf(boxOf(node({ label: "x".repeat(500) }))).title).toHaveLength(34);
     expect(textOf(boxOf(node({ label: "", kind: "guard" }))).title).toBe("guard");
+  });
+
+  it("leaves what it gave to the links, where there are some", () => {
+    const value = { text: "3", type: "int", kept: "full" as const };
+    expect(textOf({ ...boxOf(node({ value, seconds: 0.002 })), leads: true }).below).toBe("2 ms");
+    expect(linkText({ from: "a", to: "b", labels: ["3 · 2 ms"], count: 2 })).toBe("3 · 2 ms ×2");
   });
 
   it("decides how large the box is", () => {
@@ -54,6 +61,6 @@ describe("the text of a box", () => {
       ["node c", "frame m"],
       ["module m.x", "frame m"],
     ]);
-    expect(input.links).toEqual([{ from: "module m.x", to: "node c" }]);
+    expect(input.links).toEqual([{ from: "module m.x", to: "node c", text: 0 }]);
   });
 });

@@ -3,10 +3,11 @@
 import { duration, shape } from "../../format";
 import type { LayoutInput } from "../../layout/shapes";
 import type { ValueBox } from "../../types";
-import type { Box, View } from "./groups";
+import type { Box, Link, View } from "./groups";
 
 const LETTER = 7.2; // px of a monospaced letter at 12 px
 const SMALL = 6.2; // at 10.5 px
+export const TINY = 6.1; // at 10 px, with a little air
 const LONGEST = 34; // letters; the whole stands in the panel
 
 export interface BoxText {
@@ -21,10 +22,16 @@ export function cut(text: string, letters: number): string {
 export function textOf(box: Box): BoxText {
   const below: string[] = [];
   if (box.group) below.push(`${box.group.size} nodes`);
-  if (box.node?.value) below.push(valueText(box.node.value));
+  if (box.node?.value && !box.leads) below.push(valueText(box.node.value));
   if (box.seconds !== null) below.push(duration(box.seconds));
   if (box.node?.calls && box.node.calls > 1) below.push(`×${box.node.calls}`);
   return { title: cut(box.label || box.node?.kind || "?", LONGEST), below: cut(below.join(" · "), LONGEST + 6) };
+}
+
+/** What stands on a link: what went along it, and how many links it stands for. */
+export function linkText(link: Link): string {
+  const more = link.count > 1 ? ` ×${link.count}` : "";
+  return (cut(link.labels[0] ?? "", LONGEST + 8) + more).trim();
 }
 
 /** The shape of a tensor, the text of anything else. */
@@ -43,6 +50,10 @@ export function layoutInput(view: View): LayoutInput {
   return {
     boxes: view.boxes.map((box) => ({ id: box.id, ...sizeOf(box), frame: frameId(box.frame) })),
     frames: view.frames.map((group) => ({ id: `frame ${group.path}`, frame: frameId(group.parent) })),
-    links: view.links.map(({ from, to }) => ({ from, to })),
+    links: view.links.map((link) => ({
+      from: link.from,
+      to: link.to,
+      text: view.roomy ? linkText(link).length * TINY : 0,
+    })),
   };
 }

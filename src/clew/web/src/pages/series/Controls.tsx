@@ -29,14 +29,14 @@ export function Controls({ run, runs, names, options, zoomed, onAxis, onWhole, o
           setOptions({ axis: value });
         }}
       />
-      <Button small pressed={log} label="Logarithmic values" onClick={() => setOptions({ log: !log })}>
+      <Button small pressed={log} hint="Logarithmic values" onClick={() => setOptions({ log: !log })}>
         Log
       </Button>
       <Button
         small
         pressed={split}
         disabled={names.length < 2}
-        label="A plot for each name"
+        hint="A plot for each name"
         onClick={() => setOptions({ split: !split })}
       >
         Split
@@ -60,7 +60,7 @@ export function Controls({ run, runs, names, options, zoomed, onAxis, onWhole, o
           {runs > 1 ? `${runs} runs` : "More runs"}
         </Button>
       )}
-      <Button small disabled={!zoomed} onClick={onWhole} label="See all of it (double-click)">
+      <Button small disabled={!zoomed} onClick={onWhole} hint="See all of it (double-click)">
         Whole
       </Button>
     </div>

@@ -60,9 +60,14 @@ function Details({ run, point }: { run: RunId; point: Point }) {
         <Fact name="Function" text={point.place.function} />
         <Fact name="Line" text={place(point.place)} hint={`${point.place.file}:${point.place.line}`} />
       </dl>
+      {point.code && (
+        <pre class="point-code">
+          <code>{point.code}</code>
+        </pre>
+      )}
       {point.call !== null && (
-        <a class="button" href={link.call(run, point.call)}>
-          Show the call
+        <a class="button" href={link.call(run, point.call, { of: point.name, nth: point.index })}>
+          Show the call and its source
         </a>
       )}
     </div>

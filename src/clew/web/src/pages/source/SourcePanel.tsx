@@ -3,6 +3,7 @@
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { runPath, theReport, useAnswer } from "../../api";
+import type { Params } from "../../router";
 import type { CallId, LineValue, RunId, Source } from "../../types";
 import { Empty, Loading, Notice, Problem } from "../../ui";
 import { sentence } from "../sentence";
@@ -10,15 +11,34 @@ import { CodeLines } from "./CodeLines";
 import { Player } from "./Player";
 import "../../styles/source.css";
 
+/** After how many changes of the call: so many, or up to a value of a series, or all. */
+export interface Moment {
+  at: number | null;
+  of: string | null;
+  nth: number | null;
+}
+
+export const AFTER_ALL: Moment & Params = { at: null, of: null, nth: null };
+
+export function momentOf(params: URLSearchParams): Moment {
+  const whole = (key: string) => (/^\d+$/.test(params.get(key) ?? "") ? Number(params.get(key)) : null);
+  return { at: whole("at"), of: params.get("of"), nth: whole("nth") };
+}
+
+function asked(call: CallId, { at, of, nth }: Moment): Params {
+  if (theReport()) return { call };
+  return at !== null || of === null ? { call, at } : { call, of, nth };
+}
+
 interface SourcePanelProps {
   run: RunId;
   call: CallId;
-  at: number | null; // null: after all changes
+  at: Moment;
   onAt: (at: number) => void;
 }
 
 export function SourcePanel({ run, call, at, onAt }: SourcePanelProps) {
-  const { data, error, reload, stale } = useAnswer<Source>(runPath(run, "source"), { call, at }, { live: true });
+  const { data, error, reload, stale } = useAnswer<Source>(runPath(run, "source"), asked(call, at), { live: true });
   const last = useRef<Source | null>(null);
   if (data) last.current = data;
   const source = data ?? last.current; // a step that fails leaves the one before in sight
@@ -31,7 +51,7 @@ export function SourcePanel({ run, call, at, onAt }: SourcePanelProps) {
         </Notice>
       )}
       {source.changed && <Notice>{sentence(source.changed)}</Notice>}
-      {source.total > 0 && !theReport() && <Player total={source.total} at={at ?? source.at} onAt={onAt} />}
+      {source.total > 0 && !theReport() && <Player total={source.total} at={at.at ?? source.at} onAt={onAt} />}
       <SourceBody run={run} source={source} />
     </div>
   );

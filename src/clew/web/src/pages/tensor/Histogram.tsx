@@ -46,7 +46,8 @@ function Drawn({ data, axis, index, onOpen }: Omit<HistogramProps, "run" | "name
   const cells = useMemo(() => columnsToRows(data.counts, bins), [data]);
   if (data.x.length === 0 || bins === 0) return <Empty title="There are no values to count." />;
   const most = cells.reduce((found, value) => Math.max(found, value), 0);
-  const scale: Scale = { name: "plain", low: 0, high: most || 1 };
+  if (most === 0) return <Empty title="There are no finite values to count." />;
+  const scale: Scale = { name: "plain", low: 0, high: most };
   const tip = (row: number, col: number) => {
     const bin = bins - 1 - row;
     return (
@@ -64,9 +65,9 @@ function Drawn({ data, axis, index, onOpen }: Omit<HistogramProps, "run" | "name
   return (
     <>
       <div class="histogram-y mono" aria-hidden="true">
-        <span>{number(data.edges[bins], 3)}</span>
-        <span>{number((data.edges[0] + data.edges[bins]) / 2, 3)}</span>
-        <span>{number(data.edges[0], 3)}</span>
+        <span>{short(data.edges[bins])}</span>
+        <span>{short((data.edges[0] + data.edges[bins]) / 2)}</span>
+        <span>{short(data.edges[0])}</span>
       </div>
       <HeatMap
         fill
@@ -86,6 +87,13 @@ function Drawn({ data, axis, index, onOpen }: Omit<HistogramProps, "run" | "name
       </div>
     </>
   );
+}
+
+const ROOM = 6; // letters beside the drawing
+
+function short(value: number): string {
+  const text = number(value, 3);
+  return text.length <= ROOM ? text : number(value, 1);
 }
 
 /** Bins go up, canvases go down; and few values must be told from none: the logarithm is drawn. */

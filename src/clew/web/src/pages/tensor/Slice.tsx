@@ -1,10 +1,11 @@
 import { useState } from "preact/hooks";
-import { runPath, useAnswer } from "../../api";
-import { count, number, shape } from "../../format";
+import { useSettled } from "../../answers";
+import { has, runPath, useAnswer } from "../../api";
+import { count, number, place, shape } from "../../format";
 import { scaleFor } from "../../plot/colours";
 import { HeatMap, ScaleLegend } from "../../plot/HeatMap";
-import { setParams } from "../../router";
-import type { RunId, Slice } from "../../types";
+import { link, setParams } from "../../router";
+import type { Point, RunId, Slice } from "../../types";
 import { Button, Loading, Picture, Problem, Segmented, StatsTable, ValueDetail } from "../../ui";
 import { Slicer } from "./Slicer";
 
@@ -68,7 +69,10 @@ export function SlicePanel({ run, name, index, total, where, kept, at, onOpen }:
           </div>
         </>
       ) : data ? (
-        <Plane data={data} stale={stale} />
+        <>
+          <Plane data={data} stale={stale} />
+          <Origin run={run} name={name} index={index} />
+        </>
       ) : (
         <Loading what="Reading the values" />
       )}
@@ -76,8 +80,28 @@ export function SlicePanel({ run, name, index, total, where, kept, at, onOpen }:
   );
 }
 
+/** The line that made it, and the way to its call. */
+function Origin({ run, name, index }: { run: RunId; name: string; index: number }) {
+  const settled = useSettled(index, 300); // not for each tensor the slider passes
+  const path = has(runPath(run, "point"), { name, index: settled }) ? runPath(run, "point") : null;
+  const { data: point } = useAnswer<Point>(path, { name, index: settled });
+  if (!point) return null;
+  return (
+    <p class="tensor-origin">
+      <span class="mono" title={`${point.place.file}:${point.place.line}`}>
+        {place(point.place)}
+      </span>
+      {point.code && <code>{point.code}</code>}
+      {point.call !== null && (
+        <a href={link.call(run, point.call, { of: name, nth: settled })}>Show the call and its source</a>
+      )}
+    </p>
+  );
+}
+
 function Plane({ data, stale }: { data: Slice; stale: boolean }) {
-  const [look, setLook] = useState<"values" | "image">("values");
+  const [wanted, setLook] = useState<"values" | "image" | null>(null);
+  const look = wanted ?? (isImage(data) ? "image" : "values");
   const scale = scaleFor(data.low, data.high);
   const image = look === "image" && data.picture;
   return (
@@ -116,11 +140,19 @@ function Plane({ data, stale }: { data: Slice; stale: boolean }) {
             onChange={setLook}
           />
         )}
-        <Slicer dims={data.shape} at={data.at} onChange={(at) => setParams({ at: at.join(",") })} />
+        {!image && <Slicer dims={data.shape} at={data.at} onChange={(at) => setParams({ at: at.join(",") })} />}
         {data.value.stats ? <StatsTable stats={data.value.stats} /> : <ValueDetail value={data.value} />}
       </div>
     </div>
   );
+}
+
+/** Bytes in one, three or four channels are an image before they are numbers. */
+export function isImage({ dtype, shape, picture }: Pick<Slice, "dtype" | "shape" | "picture">): boolean {
+  if (!picture || !/uint8$/.test(dtype) || shape.length !== 3) return false;
+  const [first, middle, last] = shape;
+  const channels = (count: number) => count === 1 || count === 3 || count === 4;
+  return (channels(last) && Math.min(first, middle) >= 8) || (channels(first) && Math.min(middle, last) >= 8);
 }
 
 function CellTip({ data, row, col }: { data: Slice; row: number; col: number }) {

@@ -6,12 +6,12 @@ import { duration, place } from "../../format";
 import { link } from "../../router";
 import type { CallDetail, CallId, CallNode, Named, RunId } from "../../types";
 import { Button, classes, Icon, Loading, Notice, Problem, Value, ValueDetail } from "../../ui";
-import { SourcePanel } from "../source/SourcePanel";
+import { type Moment, SourcePanel } from "../source/SourcePanel";
 
 interface CallPanelProps {
   run: RunId;
   call: CallId;
-  at: number | null;
+  at: Moment;
   onAt: (at: number) => void;
   onClose?: () => void;
 }

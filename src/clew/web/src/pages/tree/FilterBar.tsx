@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { runPath, useAnswer, useOverview } from "../../api";
+import { runPath, theReport, useAnswer, useOverview } from "../../api";
 import { counted } from "../../format";
 import { setParams } from "../../router";
 import type { Pipeline, RunId } from "../../types";
@@ -46,7 +46,7 @@ export function FilterBar({ run, filters, found }: { run: RunId; filters: Filter
       {anyFilter(filters) && (
         <span class="tree-found">
           <span class="muted" role="status">
-            {found === null ? "" : `${counted(found, "call")} found`}
+            {found === null ? "" : `${counted(found, "call")} found${theReport() ? " in this report" : ""}`}
           </span>
           <Button small kind="quiet" icon="close" onClick={() => setParams(NO_FILTERS)}>
             Clear

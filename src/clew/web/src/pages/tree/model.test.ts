@@ -12,7 +12,7 @@ function shown(model: TreeModel): string[] {
 
 describe("the tree somebody walks in", () => {
   it("asks for a branch when it is opened, and once only", async () => {
-    const server = new Server({ "": [call("a", { inside: 1 })], a: [change("x")] });
+    const server = new Server({ "": [call("a", { inside: 1 }), call("b")], a: [change("x")] });
     const model = new TreeModel(server.ask, () => {});
     await model.start();
     expect(server.asked).toHaveLength(1);
@@ -20,7 +20,23 @@ describe("the tree somebody walks in", () => {
     model.close("call a");
     await model.openKey("call a");
     expect(server.asked).toHaveLength(2);
-    expect(shown(model)).toEqual(["call a", "change a 0"]);
+    expect(shown(model)).toEqual(["call a", "change a 0", "call b"]);
+  });
+
+  it("opens the only root by itself, unless very much lies in it", async () => {
+    const model = new TreeModel(new Server({ "": [call("a", { inside: 1 })], a: [change("x")] }).ask, () => {});
+    await model.start();
+    expect([shown(model), model.onlyRoot()]).toEqual([["call a", "change a 0"], "a"]);
+    const large = new TreeModel(new Server({ "": [call("a", { inside: 10_000_000 })] }).ask, () => {});
+    await large.start();
+    expect([shown(large), large.onlyRoot()]).toEqual([["call a"], null]);
+  });
+
+  it("leads a search for values into the calls they lie in", async () => {
+    const server = new Server({ "": [call("a", { inside: 1, fits: true })], a: [change("x")] });
+    const model = new TreeModel(server.ask, () => {}, "to values");
+    await model.start();
+    await vi.waitFor(() => expect(shown(model)).toEqual(["call a", "change a 0"]));
   });
 
   it("opens a fold to its siblings, unfolded", async () => {
@@ -99,13 +115,13 @@ describe("the tree somebody walks in", () => {
       "": [call("a", { inside: 1, fits: false }), call("z", { inside: 1 })],
       a: [call("b", { error: "ValueError" })],
     });
-    const model = new TreeModel(server.ask, () => {}, true);
+    const model = new TreeModel(server.ask, () => {}, "to calls");
     await model.start();
     await vi.waitFor(() => expect(shown(model)).toEqual(["call a", "call b", "call z"]));
   });
 
   it("opens a fold by itself that holds what a filter found", async () => {
-    const model = new TreeModel(new Server({ "": steps(20) }).ask, () => {}, true);
+    const model = new TreeModel(new Server({ "": steps(20) }).ask, () => {}, "to calls");
     await model.start();
     await vi.waitFor(() => expect(shown(model).slice(-1)).toEqual(["call s19"]));
   });

@@ -9,6 +9,10 @@ import { findSibling, type Ask } from "./search";
 export const PAGE = 200;
 const OPENED_BY_ITSELF = 40; // branches that only lead to what a filter found; more is left to the reader
 const FOLD_COSTS = 10; // of them
+const SOON = 1_000_000; // calls and changes in a call that is opened unasked
+
+/** What is opened by itself. */
+export type Leads = "nowhere" | "to calls" | "to values";
 
 export class TreeModel {
   readonly parts = new Map<string, Part>();
@@ -23,7 +27,7 @@ export class TreeModel {
   constructor(
     private readonly ask: Ask,
     private readonly changed: () => void,
-    private readonly leads = false,
+    private readonly leads: Leads = "nowhere",
   ) {
     this.parts.set(ROOT, emptyPart(ROOT, null));
   }
@@ -38,8 +42,17 @@ export class TreeModel {
     return this.made;
   }
 
-  start(): Promise<void> {
-    return this.load(ROOT, 0);
+  async start(): Promise<void> {
+    await this.load(ROOT, 0);
+    const only = this.onlyRoot();
+    if (only !== null && this.leads === "nowhere") await this.openKey(`call ${only}`);
+  }
+
+  /** The call everything lies in, if there is one, and it is soon read. */
+  onlyRoot(): string | null {
+    const { to, stretches } = this.parts.get(ROOT)!;
+    const node = to === 1 ? stretches[0]?.items[0]?.node : undefined;
+    return node?.kind === "call" && node.inside <= SOON ? node.id : null;
   }
 
   openKey(key: string): Promise<void> {
@@ -178,7 +191,7 @@ export class TreeModel {
     this.growFolds(now);
     if (branch.found !== null) this.found = branch.found;
     this.tell();
-    if (this.leads) this.followLeads(now, branch);
+    if (this.leads !== "nowhere") this.followLeads(now, branch);
   }
 
   /** In a run that goes on, an opened fold may have got more siblings. */
@@ -191,11 +204,13 @@ export class TreeModel {
     }
   }
 
-  /** With a filter, a call that does not fit is only there for what lies in it: it opens by itself, and so do folds. */
+  /** With a filter, a call that does not fit is only there for what lies in it: it opens by itself, and so do folds. A
+   * search for values leads into the calls they lie in. */
   private followLeads(part: Part, branch: Branch): void {
     for (const { key, node, ...item } of itemsOf(branch, part.parent)) {
       if (this.opened >= OPENED_BY_ITSELF) return;
-      if (node.kind === "change" || (node.kind === "call" && node.fits) || this.open.has(key)) continue;
+      if (node.kind === "change" || this.open.has(key)) continue;
+      if (node.kind === "call" && (node.inside === 0 || (node.fits && this.leads === "to calls"))) continue;
       this.opened += node.kind === "fold" ? FOLD_COSTS : 1;
       void this.openItem({ key, node, ...item }, part.parent);
     }
