@@ -114,11 +114,11 @@ def elsewhere(op: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **option
 
 
 def test_paths_at_any_depth_of_the_arguments(ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    op = ops.Holding("one/v.txt", [Path("two/v.txt"), ("data",)], b"data/a.txt", deep={"k": [{"v": "data/b.txt"}]}, n=3)
-    (file, (path, (word,)), raw), named = elsewhere(op, tmp_path, monkeypatch)
+    op = ops.Holding("one/v.txt", [Path("two/v.txt"), {"data"}], b"data/a.txt", deep={"k": [{"v": "data/b.txt"}]}, n=3)
+    (file, (path, words), raw), named = elsewhere(op, tmp_path, monkeypatch)
     assert Path(file).read_text() == "1"
     assert isinstance(path, Path) and path.read_text() == "2"
-    assert word == "data"  # a word in a list, that nothing was opened by
+    assert words == {"data"}  # a word in a set, that nothing was opened by
     assert Path(os.fsdecode(raw)).read_text() == "A"
     assert Path(named["deep"]["k"][0]["v"]).read_text() == "B"
     assert named["n"] == 3
@@ -143,10 +143,12 @@ def test_an_empty_folder_is_one_to_write_to(ops: Any, tmp_path: Path, monkeypatc
     assert elsewhere(ops.Holding("results/new"), tmp_path, monkeypatch)[0] == ("results/new",)
 
 
-def test_a_bare_word_that_names_a_folder_is_taken_for_it_and_said(ops: Any, tmp_path: Path) -> None:
-    graph = clew.record(lambda x: op(x), 1) if (op := ops.Holding("data")) else None
+@pytest.mark.parametrize("given", ["data", [{"deep": ("data",)}]])
+def test_a_bare_word_that_names_a_folder_is_taken_for_it_and_said(ops: Any, tmp_path: Path, given: Any) -> None:
+    graph = clew.record(lambda x: op(x), 1) if (op := ops.Holding(given)) else None
     with pytest.warns(UserWarning, match="was given 'data', which is also the name of"):
         graph.save(tmp_path / "bundle")
+    assert sorted(path.name for path in (tmp_path / "bundle/assets").rglob("*.txt")) == ["a.txt", "b.txt"]
 
 
 @pytest.mark.parametrize(

@@ -82,10 +82,10 @@ class Assets:
         notes = how.notes
         touched = {os.path.realpath(place) for place in (*notes.opened.values(), *notes.beyond.values())}
         search = _Search(self, notes.folder, touched, who)
-        args = [search.rewritten(arg, top=True) for arg in how.args]
-        kwargs = {name: search.rewritten(value, top=True) for name, value in how.kwargs.items()}
+        args = [search.rewritten(arg) for arg in how.args]
+        kwargs = {name: search.rewritten(value) for name, value in how.kwargs.items()}
         for name, value in _left_to_default(how):
-            rewritten = search.rewritten(value)
+            rewritten = search.rewritten(value, words=True)
             if _holds_asset(rewritten):
                 kwargs[name] = rewritten
         for given, place in notes.beyond.items():
@@ -246,26 +246,28 @@ class _Search:
         self._touched = touched
         self._who = who
 
-    def rewritten(self, value: Any, *, top: bool = False) -> Any:
+    def rewritten(self, value: Any, *, words: bool = False) -> Any:
         kind = type(value)
-        if kind in (list, tuple, set, frozenset):
-            return kind(self.rewritten(item) for item in value)
+        if kind in (list, tuple):
+            return kind(self.rewritten(item, words=words) for item in value)
+        if kind in (set, frozenset):
+            return kind(self.rewritten(item, words=True) for item in value)
         if kind is dict:
-            return {key: self.rewritten(item) for key, item in value.items()}
+            return {key: self.rewritten(item, words=words) for key, item in value.items()}
         if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return kind(*(self.rewritten(item) for item in value))
+            return kind(*(self.rewritten(item, words=words) for item in value))
         if kind in (str, bytes) or isinstance(value, PurePath):
-            return self._path(value, top)
+            return self._path(value, words)
         return value
 
-    def _path(self, value: Any, top: bool) -> Any:
+    def _path(self, value: Any, words: bool) -> Any:
         text = os.fsdecode(value) if isinstance(value, bytes) else str(value)
         if not isinstance(value, PurePath) and not self._may_be(text):
             return value
         place = os.path.normpath(os.path.join(self._folder, text))
         if not self._is_there(place) or not self._assets.wants(place):
             return value
-        if not isinstance(value, PurePath) and not self._is_meant(text, place, top):
+        if not isinstance(value, PurePath) and not self._is_meant(text, place, words):
             return value
         kind = "path" if isinstance(value, PurePath) else type(value).__name__
         tail = "/" if kind == "str" and text.endswith(("/", os.sep)) else ""
@@ -281,17 +283,19 @@ class _Search:
         except ValueError:
             return False
 
-    def _is_meant(self, text: str, place: str, top: bool) -> bool:
-        """A bare word in a list may be just a word, though a folder has its name."""
+    def _is_meant(self, text: str, place: str, words: bool) -> bool:
+        """A bare word may be just a word, though a folder has its name: that it was taken for a path is said. Sets and
+        defaults hold words."""
         real = os.path.realpath(place)
         if os.sep in text or "/" in text or "." in text:
             return True
         if any(one == real or one.startswith(real + os.sep) for one in self._touched):
             return True
-        if top:
-            said = f"{self._who} was given {text!r}, which is also the name of {place}: it was taken for a path"
-            self._assets.notices.append(f"{said}. To leave it as it is, give save() assets=function.")
-        return top
+        if words:
+            return False
+        said = f"{self._who} was given {text!r}, which is also the name of {place}: it was taken for a path"
+        self._assets.notices.append(f"{said}. To leave it as it is, give save() assets=function.")
+        return True
 
 
 def _left_to_default(how: Made) -> Iterator[tuple[str, Any]]:
