@@ -11,7 +11,8 @@ from typing import Any
 from . import operations
 from .calls import CONTEXTS, called, changeable, is_generator_of_chance, own_calls
 from .operators import is_operator
-from .parts import CHANGING, COLLECTIONS, PLAIN, handed, holds_traced
+from .parts import CHANGING, COLLECTIONS, PLAIN, handed, hides, holds_traced
+from .protocols import see_through
 from .session import Session, current
 from .templates import settled
 from .traced import is_traced, raw
@@ -27,6 +28,8 @@ class Hooks:
         session = current()
         if session is None or is_traced(function):
             return function(*args, **kwargs)
+        for one in (function, *args):
+            see_through(_class_of(one), self)
         return called(session, function, args, kwargs, self)
 
     def method(self, owner: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
@@ -35,7 +38,7 @@ class Hooks:
             return getattr(owner, name)(*args, **kwargs)
         if is_traced(owner):
             return session.step("method", name, (owner, *args), kwargs)
-        function = getattr(owner, name)
+        function = getattr(self.owner(owner), name)
         if isinstance(owner, (ModuleType, type)) or is_operator(function):
             return called(session, function, args, kwargs, self)
         if isinstance(owner, _TEXTS):
@@ -47,6 +50,12 @@ class Hooks:
         if is_generator_of_chance(owner):
             return session.step("method", name, (owner, *args), kwargs)
         return called(session, function, args, kwargs, self)
+
+    def owner(self, value: Any) -> Any:
+        """Whose attribute is asked for or set: its class may have functions that Python calls by itself."""
+        if current() is not None:
+            see_through(_class_of(value), self)
+        return value
 
     def text(self, value: Any, conversion: str, spec: Any) -> Any:
         session = current()
@@ -102,12 +111,12 @@ class Hooks:
             return owner[key]
         if (type(owner) in PLAIN or type(owner) in COLLECTIONS) and not _is_settled(owner):
             return owner[session.plain(key) if is_traced(key) else _plain_slice(session, key)]
-        return session.step("item", "", (owner, key))
+        return owner[key] if _goes_by_values(owner) else session.step("item", "", (owner, key))
 
     def special(self, owner: Any, name: str) -> Any:
         session = current()
         if session is None or not is_traced(owner):
-            return getattr(owner, name)
+            return getattr(self.owner(owner), name)
         return session.step("attribute", name, (owner,))
 
     def slice(self, start: Any, stop: Any, step: Any) -> Any:
@@ -169,6 +178,11 @@ class Hooks:
             session.caught(error)
 
 
+def _class_of(value: Any) -> type:
+    """A class itself; of anything else its class, without asking the value."""
+    return value if issubclass(type(value), type) else type(value)
+
+
 @contextmanager
 def _inside(session: Session, manager: Any) -> Iterator[Any]:
     yield session.effect("enter", manager)
@@ -181,6 +195,8 @@ def _asked(name: str, a: Any, b: Any) -> Any:
         return operations.PYTHON[name](a, b)
     if name in ("is", "is not") and (type(a) in CHANGING or type(b) in CHANGING):
         return operations.PYTHON[name](a, b)  # one of the pipeline's own is never another thing
+    if name in ("contains", "not in") and _goes_by_values(a):
+        return operations.PYTHON[name](a, b)
     return session.step("python", name, (a, b))
 
 
@@ -196,6 +212,11 @@ def _own_method(session: Session, owner: Any, name: str, args: Any, kwargs: Any,
     if name == "get" and args and is_traced(args[0]):
         args = (session.plain(args[0]), *args[1:])
     return getattr(owner, name)(*args, **own_calls(kwargs, hooks))
+
+
+def _goes_by_values(owner: Any) -> bool:
+    """Whether it is an object of the pipeline's own with recorded values in it: it is seen through when it is asked."""
+    return not is_traced(owner) and type(owner) not in PLAIN and type(owner) not in COLLECTIONS and hides(owner)
 
 
 def _items(owner: Any) -> Any:

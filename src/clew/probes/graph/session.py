@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from clew.errors import GraphError
 from clew.values.classes import type_name
 
-from . import operations, outside, tensorflow
+from . import operations, outside, protocols, tensorflow
 from .changes import Before, Changes, can_change, kept, leaves_arguments, may_change
 from .nodes import SEEN, Const, Event, Guard, Input, Ref, Step, Template, Where
 from .parts import PLAIN, Handed, copied, handed, holds_traced, traced_in
@@ -80,6 +80,7 @@ class Session:
         finally:
             self.closed = True
             _open.remove(self)
+            protocols.put_back(lambda: not _open)
             _session.reset(token)
             changed = outside.settle()
         for name in changed:
