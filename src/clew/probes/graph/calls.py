@@ -19,11 +19,12 @@ from clew.probes.libraries import is_library
 
 from . import lift, operations, outside, tensorflow
 from .changes import can_change
-from .operators import Operator, is_operator
+from .operators import Operator, is_operator, made
 from .parts import COLLECTIONS, PLAIN, handed, hides, holds_traced, is_filled
 from .session import Session, place
+from .state import keeps_something
 from .templates import settled
-from .traced import Traced, is_traced
+from .traced import Traced, is_traced, raw
 
 _NOTED = (logging.Logger, logging.LoggerAdapter)  # telling something is no step
 _BUILTIN = {getattr(builtins, name): name for name in operations.PURE}
@@ -31,6 +32,7 @@ _NATIVE = {getattr(builtins, name) for name in (*operations.LAZY, "super", "seta
 _OF_STRUCTURE = {len, list, tuple, dict, isinstance, type, callable, hasattr, bool}  # the pipeline's own are known
 _THREADS = (Executor, threading.Thread)
 _CHANCE = ("random", "time", "uuid", "secrets")  # modules that give another answer each time
+_KEEPING = ("csv", "difflib", "hashlib", "io", "zlib")  # what they make is filled, and asked afterwards
 _LANGUAGE = ("abc", "clew", "contextlib", "enum", "importlib", "inspect", "sys", "threading", "types", "typing")
 CONTEXTS = ("torch", "numpy", "decimal", "tensorflow")  # libraries whose contexts change what is computed inside
 _ARRAYS = ("ndarray", "Tensor", "Generator", "RandomState", "DataFrame", "Series", "Index", "ResourceVariable")
@@ -90,11 +92,15 @@ def _run(session: Session, pipeline: Any, hooks: Any, /, *args: Any, **kwargs: A
 
 
 def _operator(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
-    if isinstance(function, type) and (holds_traced(args) or holds_traced(kwargs)):
-        return session.operator(Operator(function), args, kwargs)
+    if isinstance(function, type) and (holds_traced(args) or holds_traced(kwargs) or keeps_something(function)):
+        operator = Operator(function)  # another object each time
+        given = session.operator(operator, args, kwargs)
+        operator.made = made(raw(given))
+        return given
     if tensorflow.is_model(function):  # of an operator class: Keras would take recorded values for tensors of its own
         return Operator(function)(*args, **kwargs)
-    return function(*args, **kwargs)
+    given = function(*args, **kwargs)
+    return session.born(given) if isinstance(function, type) else given
 
 
 def _users(session: Session, function: Any, own: FunctionType, args: Any, kwargs: Any, hooks: Any) -> Any:
@@ -113,7 +119,7 @@ def _users(session: Session, function: Any, own: FunctionType, args: Any, kwargs
 
 def _librarys(session: Session, function: Any, args: Any, kwargs: Any, hooks: Any) -> Any:
     args, kwargs = settled(args), settled(kwargs)
-    told = holds_traced(args) or holds_traced(kwargs)
+    told = holds_traced(args) or holds_traced(kwargs) or any(map(session.objects.value_of, args))
     if any(map(hides, (*args, *kwargs.values()))) and not told:
         told = any(callable(one) and hides(one) for one in (*args, *kwargs.values()))
     if not told:
@@ -229,15 +235,19 @@ def _unasked(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
 
 def _is_foreign(function: Any, root: str) -> bool:
     """Whether a library's function is called again if that was asked for, though nothing recorded goes in."""
-    if isinstance(function, type) or root == "builtins" or root in _LANGUAGE:
+    if root == "builtins" or root in _LANGUAGE or (isinstance(function, type) and root in sys.stdlib_module_names):
+        return False
+    if isinstance(function, type) and issubclass(function, BaseException):
         return False
     return root not in operations.ARRAYS and not _calculates(function)
 
 
 def _is_made_anew(root: str, function: Any, result: Any) -> bool:
-    """Arrays, which the pipeline may fill with recorded values; contexts, which are entered once."""
+    """Arrays, buffers, digests, which the pipeline may fill with recorded values; contexts, which are entered once."""
     if root in CONTEXTS and hasattr(type(result), "__enter__") and type(result).__name__ not in _ARRAYS:
         return not _is_module_of_torch(result)
+    if root in _KEEPING:
+        return can_change(result) and type(result) not in PLAIN and not callable(result)
     return root in operations.ARRAYS and type(result).__name__ in _ARRAYS and not _is_module_of_torch(function)
 
 

@@ -12,7 +12,7 @@ from . import operations
 from .calls import CONTEXTS, called, changeable, is_generator_of_chance, own_calls
 from .operators import is_operator
 from .parts import CHANGING, COLLECTIONS, PLAIN, handed, hides, holds_traced
-from .protocols import see_through
+from .protocols import is_users, see_through
 from .session import Session, current
 from .templates import settled
 from .traced import is_traced, raw
@@ -30,6 +30,8 @@ class Hooks:
             return function(*args, **kwargs)
         for one in (function, *args):
             see_through(_class_of(one), self)
+        if function is getattr and len(args) == 2 and not holds_traced(args):
+            return self.attribute(*args)
         return called(session, function, args, kwargs, self)
 
     def method(self, owner: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
@@ -49,6 +51,9 @@ class Hooks:
             return _own_method(session, owner, name, args, kwargs, self)
         if is_generator_of_chance(owner):
             return session.step("method", name, (owner, *args), kwargs)
+        changed = session.objects.value_of(owner)
+        if changed is not None and not is_users(type(owner)):
+            return session.step("method", name, (changed, *args), kwargs, changes=changed)
         return called(session, function, args, kwargs, self)
 
     def owner(self, value: Any) -> Any:
@@ -56,6 +61,14 @@ class Hooks:
         if current() is not None:
             see_through(_class_of(value), self)
         return value
+
+    def attribute(self, owner: Any, name: str) -> Any:
+        session = current()
+        if session is None or is_traced(owner):
+            return getattr(owner, name)
+        found = getattr(self.owner(owner), name)
+        changed = None if callable(found) else session.objects.value_of(owner)
+        return found if changed is None else session.step("attribute", name, (changed,))
 
     def text(self, value: Any, conversion: str, spec: Any) -> Any:
         session = current()
@@ -107,8 +120,11 @@ class Hooks:
 
     def item(self, owner: Any, key: Any) -> Any:
         session = current()
-        if session is None or not (is_traced(owner) or holds_traced(key)):
+        if session is None:
             return owner[key]
+        if not (is_traced(owner) or holds_traced(key)):
+            changed = None if is_users(type(owner)) else session.objects.value_of(owner)
+            return owner[key] if changed is None else changed[key]
         if (type(owner) in PLAIN or type(owner) in COLLECTIONS) and not _is_settled(owner):
             return owner[session.plain(key) if is_traced(key) else _plain_slice(session, key)]
         return owner[key] if _goes_by_values(owner) else session.step("item", "", (owner, key))
@@ -116,7 +132,7 @@ class Hooks:
     def special(self, owner: Any, name: str) -> Any:
         session = current()
         if session is None or not is_traced(owner):
-            return getattr(self.owner(owner), name)
+            return self.attribute(owner, name)
         return session.step("attribute", name, (owner,))
 
     def slice(self, start: Any, stop: Any, step: Any) -> Any:

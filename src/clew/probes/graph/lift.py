@@ -247,12 +247,15 @@ class _Seen(ast.NodeTransformer):
         return self._hook("mod", [node.left, node.right], node) if isinstance(node.op, ast.Mod) else node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """`x.__class__`, `x.__module__`: a recorded value has answers of its own to these."""
+        """What is read of an object that a step has changed is a value; and of `x.__class__`, `x.__module__` a recorded
+        value has answers of its own."""
         self.generic_visit(node)
-        if not isinstance(node.ctx, ast.Load) or not (node.attr.startswith("__") and node.attr.endswith("__")):
+        if not isinstance(node.ctx, ast.Load):
             node.value = self._hook("owner", [node.value], node.value)
             return node
-        return self._hook("special", [node.value, ast.copy_location(ast.Constant(node.attr), node)], node)
+        hook = "special" if node.attr.startswith("__") and node.attr.endswith("__") else "attribute"
+        name = ast.copy_location(ast.Constant(source.mangled(node.attr, self._class)), node)
+        return self._hook(hook, [node.value, name], node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic_visit(node)

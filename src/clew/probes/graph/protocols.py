@@ -49,7 +49,7 @@ def put_back(is_over: Callable[[], bool]) -> None:
 
 
 def _exchange(cls: type, hooks: Any) -> None:
-    if not _is_users(cls):
+    if not is_users(cls):
         return
     for function in _protocol(cls):
         if "__clew_op__" in vars(function) or lift.is_rewritten(function) or is_library(function.__code__.co_filename):
@@ -60,7 +60,8 @@ def _exchange(cls: type, hooks: Any) -> None:
             function.__code__ = through.__code__
 
 
-def _is_users(cls: type) -> bool:
+def is_users(cls: type) -> bool:
+    """Whether a class is of the user's own code."""
     if cls.__module__ == "builtins":
         return False
     return not is_library(str(getattr(sys.modules.get(cls.__module__), "__file__", None) or f"{os.sep}?"))
@@ -82,4 +83,4 @@ def _protocol(cls: type) -> Iterator[FunctionType]:
 
 
 def _is_descriptor(part: Any) -> bool:
-    return hasattr(type(part), "__get__") and _is_users(type(part))
+    return hasattr(type(part), "__get__") and is_users(type(part))

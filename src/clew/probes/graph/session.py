@@ -18,6 +18,7 @@ from clew.values.classes import type_name
 from . import operations, outside, protocols, tensorflow
 from .changes import Before, Changes, can_change, kept, leaves_arguments, may_change
 from .nodes import SEEN, Const, Event, Guard, Input, Ref, Step, Template, Where
+from .objects import Objects
 from .parts import PLAIN, Handed, copied, handed, holds_traced, traced_in
 from .templates import Templates, settled
 from .traced import Traced, is_traced, raw
@@ -66,6 +67,7 @@ class Session:
         self._raised: list[tuple[BaseException, int]] = []
         self._templates = Templates(self)
         self.changes = Changes(self)
+        self.objects = Objects(self)
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -113,6 +115,11 @@ class Session:
 
     def holds_constant(self, value: Any) -> bool:
         return self._templates.holds(value)
+
+    def born(self, made: Any) -> Any:
+        """An operator's object that the pipeline has made is a constant, and must stay as it is."""
+        self._templates.born[id(made)] = made
+        return made
 
     # ---- steps
 
@@ -171,6 +178,7 @@ class Session:
                 _as_call(step)
         elif altered and not step.effect:
             step.effect, step.changes = True, tuple(dict.fromkeys(altered))
+        self.objects.note(step)
         given = self.ended(step, result)
         self._settle(touched, kept(step, plain, result, pairs), step.where)
         return given
