@@ -19,7 +19,7 @@ from .measuring import Profile, profiled, stored
 from .merging import merged
 from .nodes import Block, Guard, Input, Step
 from .operators import Operator
-from .picture import Picture, dot, mermaid, shown, svg
+from .picture import dot, mermaid, shown, svg
 from .pruning import pruned
 from .running import run_parallel
 from .session import Session
@@ -145,9 +145,13 @@ class Graph:
 
     # ---- looking
 
-    def show(self) -> Picture:
-        """The steps as lines, for a terminal; in a notebook the drawing."""
-        return shown(self)
+    def show(self, format: str = "text") -> str:
+        """The steps as lines, for a terminal; in a notebook the drawing. Or, by name, as "svg", "mermaid" or "dot"."""
+        kinds: dict[str, Callable[[Graph], str]] = {"text": shown, "svg": svg, "mermaid": mermaid, "dot": dot}
+        if format not in kinds:
+            remedy = f"There is {', '.join(map(repr, kinds))}."
+            raise GraphError("bad-option", f"show({format!r}): no such format.", remedy)
+        return kinds[format](self)
 
     def to_mermaid(self) -> str:
         return mermaid(self)
