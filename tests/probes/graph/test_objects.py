@@ -131,6 +131,22 @@ def test_what_a_step_has_changed_in_an_object_is_read_again(pipeline: Callable[[
         assert graph.run({"x": x}, parallel=2) == pipeline(x)
 
 
+def test_what_is_read_of_an_object_in_one_of_two_ways_is_changed_before() -> None:
+    def pipeline(x: Any) -> Any:
+        TOTAL.put(x)
+        if x > 3:
+            TOTAL.put(x + 1)
+            return TOTAL.total
+        TOTAL.put(x + 2)
+        return TOTAL.total if x > 1 else x
+
+    for examples in ([2, 4], [1, 4, 2], [1, 2, 4]):
+        graph = clew.record(pipeline, list(examples))
+        for x in (*examples, 2.5, 5):
+            TOTAL.put(-1)
+            assert graph(x=x) == pipeline(x)
+
+
 def test_what_nobody_reads_of_an_object_is_still_left_out() -> None:
     def pipeline(x: Any) -> Any:
         TOTAL.put(x)
