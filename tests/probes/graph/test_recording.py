@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import re
 import threading
+import warnings
 from typing import Any
 
 import numpy as np
@@ -365,6 +366,26 @@ def test_what_the_pipeline_changes_outside_itself_is_said_and_left_plain() -> No
     with pytest.warns(ConstantWarning, match="changed LOG"):
         recorded(pipeline, 3)
     assert type(LOG[0]) is int
+
+
+@clew.op
+def remembered(x: Any) -> Any:
+    LOG.append(x)
+    del LOG[:-1]
+    return x
+
+
+def test_what_an_operator_changes_and_the_pipeline_reads_is_said() -> None:
+    def pipeline(x: Any) -> Any:
+        remembered(x)
+        return LOG[0]
+
+    pipeline(3)  # as it will be: the values tell nothing
+    with pytest.warns(ConstantWarning, match="an operator changes LOG"):
+        recorded(pipeline, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        recorded(lambda x: remembered(x), 3)
 
 
 class Settings:

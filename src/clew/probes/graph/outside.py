@@ -13,10 +13,14 @@ from clew.probes.libraries import is_library
 from clew.probes.lines.engine import original_code
 
 from .parts import CHANGING, COLLECTIONS, alike, copied, hides, size
+from .purity import changed_globals
 from .traced import Traced, raw
 
 _SCALARS = (int, float, str, bytes, bool, type(None), complex)
 _LARGE = 10_000
+_WRITTEN = (0, "")  # beside the names that are seen: those that operators write
+_BY_PIPELINE = "the pipeline changed {} while it was recorded, and the graph will not"
+_BY_OPERATOR = "an operator changes {}, and what the pipeline itself reads of it is a constant of the graph"
 _here = threading.local()
 
 
@@ -36,19 +40,30 @@ def note(function: FunctionType, owner: Any = None) -> None:
             seen.setdefault((id(holder), name), (holder, value, _as_it_is(value)))
 
 
+def note_operator(target: Any) -> None:
+    """An operator is called: the names of its module that it changes, each time."""
+    stack, function = _here.__dict__.get("seen"), getattr(target, "__func__", target)
+    if stack and isinstance(function, FunctionType):
+        written = stack[-1].setdefault(_WRITTEN, {})
+        if function not in written:
+            written[function] = changed_globals(function)
+
+
 def settle() -> list[str]:
-    """What has changed since, by name; recorded values that were left in it are made plain."""
+    """What has changed since, or is changed by operators, in words; recorded values left in it are made plain."""
     seen = _here.__dict__["seen"].pop()
-    changed = []
+    written = {(id(one.__globals__), name) for one, names in seen.pop(_WRITTEN, {}).items() for name in names}
+    changed = {name: _BY_OPERATOR for scope, name in seen if (scope, name) in written}
     for (_, name), (holder, value, was) in seen.items():
         now = _now(holder, name, value)
-        if now is not value or not alike(_as_it_is(value), was):
-            changed.append(f"{holder.__name__}.{name}" if isinstance(holder, type) else name)
+        said = f"{holder.__name__}.{name}" if isinstance(holder, type) else name
+        if said not in changed and (now is not value or not alike(_as_it_is(value), was)):
+            changed[said] = _BY_PIPELINE
         if type(now) is Traced:
             _put_back(holder, name, raw(now))
         elif hides(now, 3):
             _cleaned(now, 3)
-    return changed
+    return [words.format(name) for name, words in changed.items()]
 
 
 def _now(holder: Any, name: str, value: Any) -> Any:

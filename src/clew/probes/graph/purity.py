@@ -72,6 +72,18 @@ def method_reads(step: Step, owner: Any) -> bool:
     return not is_changer(step.target)
 
 
+def changed_globals(function: FunctionType) -> set[str]:
+    """The names of its module that a function sets, or changes the values of, as far as its source tells."""
+    written = original_code(function)
+    found = source.find(written, function.__globals__)
+    if isinstance(found, source.Unknown):
+        return set()
+    nodes = list(ast.walk(found.node))
+    declared = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
+    local = {*written.co_varnames, *written.co_cellvars, *written.co_freevars}
+    return declared | {name for name in _changed_names(nodes) if name not in local and name in function.__globals__}
+
+
 def _reads(function: FunctionType) -> bool:
     found = source.find(original_code(function), function.__globals__)
     if isinstance(found, source.Unknown):

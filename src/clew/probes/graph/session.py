@@ -85,10 +85,9 @@ class Session:
             protocols.put_back(lambda: not _open)
             _session.reset(token)
             changed = outside.settle()
-        for name in changed:
+        for words in changed:
             where = place()
-            said = f"{where}: the pipeline changed {name} while it was recorded, and the graph will not."
-            told = f"{said} Do that in a clew.op with side_effects=True."
+            told = f"{where}: {words}. Do both in operators: clew.op, with side_effects=True."
             warnings.warn_explicit(told, ConstantWarning, where.file, where.line)
 
     @contextmanager
@@ -146,6 +145,7 @@ class Session:
         """An operator is called."""
         if self.closed:
             return op.call(*handed(args), **handed(kwargs))
+        outside.note_operator(op.target)
         step = Step(-1, "operator", op, (), {}, place(), effect=op.side_effects)
         return self._done(step, op.call, args, kwargs, None)
 
