@@ -357,6 +357,22 @@ def test_a_function_without_source_that_asks_is_is_refused() -> None:
         recorded(scope["pipeline"], 5)
 
 
+@pytest.mark.parametrize("line", ["total.put(x); return total.kept", "mine = Total(); mine.put(x); return mine.kept"])
+def test_a_function_without_source_that_reads_of_objects_is_refused(line: str) -> None:
+    class Total:
+        kept = 0
+
+        def put(self, x: Any) -> None:
+            self.kept = x
+
+    scope: dict[str, Any] = {"Total": clew.op(Total), "total": Total()}
+    exec(f"def pipeline(x):\n    {line}", scope)
+    with pytest.raises(GraphError, match="source is not known"):
+        recorded(scope["pipeline"], 5)
+    exec("def pipeline(x):\n    total.put(x); return x + 1", scope)
+    assert recorded(scope["pipeline"], 5)(6) == 7
+
+
 def test_what_the_pipeline_changes_outside_itself_is_said_and_left_plain() -> None:
     def pipeline(x: Any) -> Any:
         LOG.append(x)

@@ -11,8 +11,9 @@ from typing import Any
 from . import operations
 from .calls import CONTEXTS, called, changeable, is_generator_of_chance, own_calls
 from .operators import is_operator
+from .outside import is_users
 from .parts import CHANGING, COLLECTIONS, PLAIN, handed, hides, holds_traced
-from .protocols import is_users, see_through
+from .protocols import see_through
 from .session import Session, current
 from .templates import settled
 from .traced import is_traced, raw

@@ -9,6 +9,7 @@ import ast
 import copy
 import dis
 from collections.abc import Iterator, Sequence
+from enum import Enum
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -18,6 +19,7 @@ from clew.probes.lines.engine import original_code
 from clew.probes.lines.trees import MARK
 
 from . import outside
+from .parts import is_filled
 
 _BLIND = ("IS_OP", "MATCH_SEQUENCE", "MATCH_MAPPING")  # what bytecode asks without asking the value; `is None` too
 _HOOKS = MARK + "hooks"
@@ -35,7 +37,9 @@ def lifted(function: FunctionType, hooks: Any) -> FunctionType | None:
     """A pipeline, seen through; None if its source is not known and values alone see all that it does."""
     made = seen_through(function, hooks)
     if made is None and _is_blind(function, set()):
-        what = f"{function.__qualname__} asks `is`, `type()` or `match` about values, and its source is not known."
+        what = (
+            f"{function.__qualname__} asks `is`, `type()`, `match` or an object about values; its source is not known."
+        )
         raise GraphError("graph-no-source", what, "Put it into a file or a notebook's cell.")
     return made
 
@@ -44,16 +48,36 @@ def _is_blind(function: FunctionType, known: set[int]) -> bool:
     """Whether it asks something that a recorded value cannot answer."""
     written = original_code(function)
     known.add(id(written))
+    cells = zip(written.co_freevars, function.__closure__ or (), strict=True)
+    scope = function.__globals__ | {name: cell.cell_contents for name, cell in cells if is_filled(cell)}
     for code in _inside(written):
         if any(one.opname in _BLIND or one.opname.endswith("_NONE") for one in dis.get_instructions(code)):
             return True
-        for name in code.co_names:
-            called = function.__globals__.get(name)
-            if name in ("type", "id") and called is None:
+        if any(outside.is_users(type(scope.get(name))) for name in _read_from(code)):
+            return True
+        for name in {*code.co_names, *written.co_freevars}:
+            called = scope.get(name)
+            if (name in ("type", "id") and called is None) or _makes_objects(called):
                 return True
             if isinstance(called, FunctionType) and id(original_code(called)) not in known and _is_blind(called, known):
                 return True
     return False
+
+
+def _makes_objects(called: Any) -> bool:
+    """Whether it is a class of the user's own, whose objects may hold values, and be asked about them."""
+    return (
+        isinstance(called, type) and outside.is_users(called) and not issubclass(called, (Enum, BaseException, tuple))
+    )
+
+
+def _read_from(code: CodeType) -> Iterator[str]:
+    """The names whose attributes are read, methods aside."""
+    before = None
+    for one in dis.get_instructions(code):
+        if one.opname == "LOAD_ATTR" and before is not None and "self" not in one.argrepr:
+            yield str(before.argval)
+        before = one if one.opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME") else None
 
 
 def seen_through(function: FunctionType, hooks: Any) -> FunctionType | None:

@@ -100,14 +100,19 @@ def _attributes(value: Any, names: tuple[str, ...]) -> Iterator[tuple[Any, str, 
     """Those of a module or a class of the user's own that a function may name."""
     if isinstance(value, ModuleType) and not is_library(str(getattr(value, "__file__", None) or os.__file__)):
         yield from ((vars(value), name, vars(value)[name]) for name in names if name in vars(value))
-    elif isinstance(value, type) and not is_library(_file_of(value)):
+    elif isinstance(value, type) and is_users(value):
         yield from ((value, name, vars(value)[name]) for name in names if name in vars(value))
+
+
+def is_users(kind: type) -> bool:
+    """Whether a class is of the user's own code."""
+    return not is_library(_file_of(kind))
 
 
 def is_object(value: Any) -> bool:
     """An object of a class of the user's own."""
     kind = type(value)
-    if kind is Traced or isinstance(value, (type, ModuleType, FunctionType)) or is_library(_file_of(kind)):
+    if kind is Traced or isinstance(value, (type, ModuleType, FunctionType)) or not is_users(kind):
         return False
     if any("__clew_op__" in vars(base) for base in type.mro(kind)):  # what an operator does to its object is its own
         return False

@@ -5,8 +5,6 @@ No call in the pipeline says so: the code of these functions is exchanged for se
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -16,6 +14,7 @@ from typing import Any
 from clew.probes.libraries import is_library
 
 from . import lift
+from .outside import is_users
 from .traced import Traced
 
 #: of classes, not of objects; or called when nobody knows
@@ -58,13 +57,6 @@ def _exchange(cls: type, hooks: Any) -> None:
         if through is not None:
             _exchanged.append((function, function.__code__))
             function.__code__ = through.__code__
-
-
-def is_users(cls: type) -> bool:
-    """Whether a class is of the user's own code."""
-    if cls.__module__ == "builtins":
-        return False
-    return not is_library(str(getattr(sys.modules.get(cls.__module__), "__file__", None) or f"{os.sep}?"))
 
 
 def _protocol(cls: type) -> Iterator[FunctionType]:

@@ -14,7 +14,7 @@ from clew.probes.lines import source
 from clew.probes.lines.engine import original_code
 
 from .nodes import Step
-from .protocols import is_users
+from .outside import is_users
 from .purity import is_changer
 
 _ALL = "*"
