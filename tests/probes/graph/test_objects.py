@@ -64,7 +64,39 @@ class Plain:
     total = 0
 
 
+class Called:
+    count = 0
+
+    def __call__(self, x: Any) -> Any:
+        self.count += x
+        return x
+
+
+@clew.op
+class Shared:
+    kept = 0
+
+    @classmethod
+    def put(cls, x: Any) -> None:
+        cls.kept = x
+
+    @staticmethod
+    def give(x: Any) -> None:
+        Shared.kept = x
+
+
 TOTAL, PLAIN = Total(), Plain()
+CALLED = clew.op(Called())
+
+
+@clew.op
+def hand_over(x: Any) -> None:
+    PLAIN.total = x
+
+
+@clew.op
+def counted(x: Any) -> None:
+    counted.last = x
 
 
 def made_and_kept(x: Any) -> Any:
@@ -111,9 +143,31 @@ def given_to_two(x: Any) -> Any:
     return read(PLAIN)
 
 
+def read_of_an_operator(x: Any) -> Any:
+    before = CALLED.count
+    CALLED(x)
+    return CALLED.count - before if x > 100 else CALLED.count > 0
+
+
+def read_of_a_class(x: Any) -> Any:
+    Shared.put(x)
+    first = Shared.kept
+    Shared.give(x + 1)
+    return first, Shared.kept
+
+
+def read_of_what_an_operator_knows(x: Any) -> Any:
+    hand_over(x)
+    counted(x)
+    return PLAIN.total, counted.last
+
+
 @pytest.mark.parametrize(
     "pipeline",
     [
+        read_of_a_class,
+        read_of_what_an_operator_knows,
+        read_of_an_operator,
         made_and_kept,
         made_many,
         made_and_set,

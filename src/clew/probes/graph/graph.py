@@ -226,7 +226,7 @@ def _several(pipeline: Callable[..., Any], library: str, examples: list[Any]) ->
     first, *others = examples
     try:
         runs = [_recorded(pipeline, library, *_example(pipeline, first))]
-    except ClewError:
+    except (ClewError, Warning):
         raise
     except Exception as error:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -44,20 +44,20 @@ def note_operator(target: Any) -> None:
     """An operator is called: the names of its module that it changes, each time."""
     stack, function = _here.__dict__.get("seen"), getattr(target, "__func__", target)
     if stack and isinstance(function, FunctionType):
-        written = stack[-1].setdefault(_WRITTEN, {})
-        if function not in written:
-            written[function] = changed_globals(function)
+        scope = function.__globals__
+        changed = {(id(scope), name) for name in changed_globals(function) if not is_object(scope.get(name))}
+        stack[-1][_WRITTEN] = stack[-1].get(_WRITTEN, set()) | changed
 
 
-def settle() -> list[str]:
+def settle(is_owner: Callable[[Any], bool]) -> list[str]:
     """What has changed since, or is changed by operators, in words; recorded values left in it are made plain."""
     seen = _here.__dict__["seen"].pop()
-    written = {(id(one.__globals__), name) for one, names in seen.pop(_WRITTEN, {}).items() for name in names}
+    written = seen.pop(_WRITTEN, set())
     changed = {name: _BY_OPERATOR for scope, name in seen if (scope, name) in written}
     for (_, name), (holder, value, was) in seen.items():
         now = _now(holder, name, value)
         said = f"{holder.__name__}.{name}" if isinstance(holder, type) else name
-        if said not in changed and (now is not value or not alike(_as_it_is(value), was)):
+        if said not in changed and not is_owner(value) and (now is not value or not alike(_as_it_is(value), was)):
             changed[said] = _BY_PIPELINE
         if type(now) is Traced:
             _put_back(holder, name, raw(now))

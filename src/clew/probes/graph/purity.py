@@ -40,6 +40,7 @@ _TYPES = (
     "datetime",
 )
 _known: dict[int, tuple[CodeType, bool]] = {}
+_changing: dict[int, tuple[CodeType, set[str]]] = {}
 
 
 def only_reads(step: Step) -> bool:
@@ -75,6 +76,13 @@ def method_reads(step: Step, owner: Any) -> bool:
 def changed_globals(function: FunctionType) -> set[str]:
     """The names of its module that a function sets, or changes the values of, as far as its source tells."""
     written = original_code(function)
+    known = _changing.get(id(written))
+    if known is None or known[0] is not written:
+        known = _changing[id(written)] = (written, _changed_globals(function, written))
+    return known[1]
+
+
+def _changed_globals(function: FunctionType, written: CodeType) -> set[str]:
     found = source.find(written, function.__globals__)
     if isinstance(found, source.Unknown):
         return set()

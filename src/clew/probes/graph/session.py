@@ -84,7 +84,7 @@ class Session:
             _open.remove(self)
             protocols.put_back(lambda: not _open)
             _session.reset(token)
-            changed = outside.settle()
+            changed = outside.settle(self.objects.is_owner)
         for words in changed:
             where = place()
             told = f"{where}: {words}. Do both in operators: clew.op, with side_effects=True."

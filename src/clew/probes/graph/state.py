@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodType
@@ -52,7 +53,8 @@ def state_of(step: Step) -> State | None:
     function = None if target is None else inspect.unwrap(target.__func__)
     if target is None or not isinstance(function, FunctionType):
         return None
-    return State(id(target.__self__), *_used(function, type(target.__self__)))
+    owner = target.__self__
+    return State(id(owner), *_used(function, owner if isinstance(owner, type) else type(owner)))
 
 
 def owner_of(step: Step) -> Any:
@@ -66,12 +68,12 @@ def _method_of(step: Step) -> MethodType | None:
         return None
     target = getattr(step.target, "inner", step.target)  # clew.map: of the operator it calls
     target = getattr(target, "target", target)
-    if not isinstance(target, MethodType):
-        call = getattr(type(target), "__call__", None)  # noqa: B004
-        if not isinstance(call, FunctionType):
-            return None
-        target = MethodType(call, target)
-    return None if isinstance(target.__self__, type) else target
+    if isinstance(target, MethodType):
+        return target
+    torch = sys.modules.get("torch")
+    is_module = torch is not None and isinstance(target, torch.nn.Module)
+    call = getattr(type(target), "forward" if is_module else "__call__", None)
+    return MethodType(call, target) if isinstance(call, FunctionType) else None
 
 
 def keeps_something(cls: type) -> bool:
