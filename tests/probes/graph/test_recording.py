@@ -414,6 +414,16 @@ class Outer:
 
 
 OUTER = Outer()
+STAGES = [Outer(), (Outer(),)]
+
+
+def test_what_the_pipeline_changes_in_objects_of_a_list_is_said() -> None:
+    def pipeline(x: Any) -> Any:
+        STAGES[1][0].inner.limit += 1  # type: ignore[index]
+        return x, STAGES[1][0].inner.limit  # type: ignore[index]
+
+    with pytest.warns(ConstantWarning, match="the pipeline changed STAGES"):
+        recorded(pipeline, 3)
 
 
 @pytest.mark.parametrize("name", ["Settings.limit", "OUTER"])

@@ -18,6 +18,7 @@ from .traced import Traced, raw
 
 _SCALARS = (int, float, str, bytes, bool, type(None), complex)
 _LARGE = 10_000
+_LOOKED_INTO = 1000  # of longer containers the objects in them are not looked into
 _WRITTEN = (0, "")  # beside the names that are seen: those that operators write
 _BY_PIPELINE = "the pipeline changed {} while it was recorded, and the graph will not"
 _BY_OPERATOR = "an operator changes {}, and what the pipeline itself reads of it is a constant of the graph"
@@ -119,10 +120,16 @@ def is_object(value: Any) -> bool:
     return hasattr(value, "__dict__")
 
 
-def _as_it_is(value: Any, depth: int = 3) -> Any:
-    if depth == 0 or not is_object(value):
+def _as_it_is(value: Any, depth: int = 5, known: dict[int, Any] | None = None) -> Any:
+    """What an object, or a container, holds now; each object in it once."""
+    known = {} if known is None else known
+    is_container = type(value) in (list, tuple, dict) and len(value) <= _LOOKED_INTO
+    if depth == 0 or id(value) in known or len(known) > _LARGE or not (is_container or is_object(value)):
         return copied(value)
-    return {name: _as_it_is(one, depth - 1) for name, one in object.__getattribute__(value, "__dict__").items()}
+    known[id(value)] = value
+    held = value if is_container else object.__getattribute__(value, "__dict__")
+    parts = held.items() if isinstance(held, dict) else enumerate(held)
+    return {key: _as_it_is(part, depth - 1, known) for key, part in parts}
 
 
 def _file_of(kind: type) -> str:
