@@ -120,6 +120,7 @@ class Cell:
 
 tags = dataclasses.field(default_factory=list)
 Point = dataclasses.make_dataclass("Point", [("x", int), ("y", int, 2), ("tags", list, tags)])
+Point.__module__ = __name__
 """
 PARAMETERS = "n, m, xs, s, d, a"
 
