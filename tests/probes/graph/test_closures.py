@@ -191,3 +191,24 @@ def test_a_class_inside_the_pipeline_with_a_constructor_without_source_is_refuse
 
     with pytest.raises(GraphError, match="the class Inside goes by recorded values"):
         recorded(pipeline, 1)
+
+
+def test_a_function_that_sees_values_is_given_to_a_library_with_those_of_each_run() -> None:
+    def pipeline(given: Any) -> Any:
+        numbers, by = given
+        near = sorted(numbers)
+        near.sort(key=lambda v: abs(v - by))
+        numbers.sort(key=lambda v: 0 if by is None else -abs(v - by))
+        return near, numbers
+
+    holds(pipeline, [[3, 1, 2], 2], [[9, 8, 1], 5])
+
+
+def test_a_function_that_changes_what_it_sees_is_not_given_to_a_library() -> None:
+    def pipeline(numbers: Any) -> Any:
+        seen = [numbers[0]]
+        numbers.sort(key=lambda v: seen.append(v) or v)  # type: ignore[func-returns-value]
+        return seen
+
+    with pytest.raises(GraphError):
+        recorded(pipeline, [3, 1, 2])

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 from importlib import import_module
-from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
+from types import BuiltinMethodType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from clew.errors import GraphError
@@ -56,6 +56,17 @@ PYTHON: dict[str, Callable[..., Any]] = {
     "text": lambda value, conversion, spec: format(CONVERSIONS[conversion](value), spec),
     "join": lambda *parts: "".join(parts),
 }
+
+
+def closed(function: FunctionType, values: dict[str, Any]) -> FunctionType:
+    """A function of the pipeline's own, with the names that it sees as they are in this run."""
+    cells = tuple(CellType(values[name]) for name in function.__code__.co_freevars)
+    made = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, cells)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
+
+
+PYTHON["closed"] = closed
 CONVERSIONS: dict[str, Callable[[Any], Any]] = {"": lambda value: value, "r": repr, "s": str, "a": ascii}
 
 #: functions of `builtins` that only compute, and are steps; of these the iterators are taken as lists

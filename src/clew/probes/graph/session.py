@@ -17,6 +17,7 @@ from clew.values.classes import type_name
 
 from . import operations, outside, protocols, tensorflow
 from .changes import Before, Changes, can_change, kept, leaves_arguments, may_change
+from .closures import closed
 from .nodes import SEEN, Const, Event, Guard, Input, Ref, Step, Template, Where
 from .objects import Objects
 from .parts import PLAIN, Handed, copied, handed, holds_traced, traced_in
@@ -152,6 +153,9 @@ class Session:
     def _done(self, step: Step, do: Callable[..., Any], args: Any, kwargs: dict[str, Any], changes: Any) -> Any:
         self.changes.check()
         args, kwargs = settled(args), settled(kwargs)
+        if step.kind in ("method", "function"):  # an operator may keep it, and call it when its names are others
+            args = tuple(closed(self, arg) for arg in args)
+            kwargs = {name: closed(self, value) for name, value in kwargs.items()}
         step.args, step.kwargs = self._given(args, kwargs)
         pairs: Handed = []
         plain, named = [handed(arg, pairs) for arg in args], {name: handed(kwargs[name], pairs) for name in kwargs}
