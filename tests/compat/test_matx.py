@@ -93,7 +93,7 @@ def test_parallel_maps_and_asynchronous_calls() -> None:
 
     def pipeline(xs: Any, pairs: Any) -> Any:
         later = matx.apply_async(add, 1, 2)
-        return matx.pmap(double, xs), matx.pstarmap(add, pairs), later.get()
+        return matx.pmap(double, xs), matx.pstarmap(add, pairs), later.get() + later() - 3
 
     module = matx.trace(pipeline, [1], [(1, 2)])
     assert module.run({"xs": [1, 2, 3], "pairs": [(1, 1), (2, 2)]}) == ([2, 4, 6], [2, 4], 3)
@@ -131,6 +131,16 @@ def test_profiling_prints_and_warming_up_gives_what_comes_out(capsys: pytest.Cap
 @pytest.mark.parametrize(("device", "said"), [(-1, "cpu"), ("-1", "cpu"), (0, "cuda:0"), ("cpu", "cpu"), (None, None)])
 def test_devices_are_counted_as_matx_counts_them(device: Any, said: Any) -> None:
     assert matx.torch_device(device) == said
+
+
+def test_what_is_for_compilers_is_taken_and_a_module_is_saved_by_a_function(tmp_path: Path) -> None:
+    double = matx.script(compiling_obj=lambda x: x * 2, share=False, toolchain=None, bundle_args=["path"])
+    module = matx.trace(lambda x: double(x), 1)
+    matx.save(module, tmp_path / "saved")
+    with pytest.raises(OptionError, match="there already"):
+        matx.save(module, tmp_path / "saved")
+    matx.save(module, tmp_path / "saved", force_override=True)
+    assert matx.load(tmp_path / "saved", -1).run({"x": 3}) == 6
 
 
 def test_a_path_needs_a_backend() -> None:

@@ -93,20 +93,30 @@ class Module:
 
 
 def script(
-    thing: Any, *, backend: str | None = None, device: Any = None, use_xla: int = 0, allow_growth: bool = False
+    compiling_obj: Any,
+    *,
+    backend: str | None = None,
+    device: Any = None,
+    share: bool = True,
+    toolchain: Any = None,
+    bundle_args: Any = None,
+    trace_func: Any = None,
+    use_xla: int = 0,
+    allow_growth: bool = False,
 ) -> Any:
     """Make an operator: of a function, a class, a torch or TensorFlow module; of a saved model, with backend=.
 
-    use_xla, allow_growth   Matx's own settings of TensorFlow, which the program sets with `tf.config` here
+    The others are for Matx's compilers, and nothing is compiled here: share (`clew.load(..., share=True)`), toolchain,
+    trace_func, bundle_args (each file that a constructor is given comes along), use_xla and allow_growth (`tf.config`).
     """
-    if isinstance(thing, (str, os.PathLike)):
-        return _saved_model(os.fspath(thing), backend, None if device is None else str(device))
-    if device is not None and tensorflow.is_model(thing):
+    if isinstance(compiling_obj, (str, os.PathLike)):
+        return _saved_model(os.fspath(compiling_obj), backend, None if device is None else str(device))
+    if device is not None and tensorflow.is_model(compiling_obj):
         tensorflow.device_named(device)  # one that is not there is told; TensorFlow puts its own work where it can
-        return op(thing)
-    if device is not None and hasattr(thing, "to"):
-        thing = thing.to(torch_device(device))
-    return op(thing)
+        return op(compiling_obj)
+    if device is not None and hasattr(compiling_obj, "to"):
+        compiling_obj = compiling_obj.to(torch_device(device))
+    return op(compiling_obj)
 
 
 def _saved_model(path: str, backend: str | None, device: str | None) -> Any:
@@ -126,6 +136,10 @@ def trace(pipeline: Callable[..., Any], *args: Any, **kwargs: Any) -> Module:
     if len(args) == 1 and type(args[0]) is list and not kwargs:
         args = ([args[0]],)  # Matx knows one example only, and that may be a list
     return Module(record(pipeline, *args, **kwargs))
+
+
+def save(jit_module: Module, folder: str | os.PathLike[str], force_override: bool = False) -> None:
+    jit_module.save(folder, force_override=force_override)
 
 
 def load(path: str | os.PathLike[str], device: Any = None) -> Module:
@@ -161,4 +175,4 @@ class PytorchModel:
         return self.forward(*args, **kwargs)
 
 
-__all__ = ["Module", "apply_async", "load", "pmap", "pstarmap", "script", "trace"]
+__all__ = ["Module", "apply_async", "load", "pmap", "pstarmap", "save", "script", "trace"]

@@ -10,9 +10,13 @@ from hypothesis import strategies as st
 HEADER = """
 import collections
 import contextlib
+import dataclasses
 import functools
+import hashlib
+import io
 import math
 import re
+import threading
 import numpy as np
 import clew
 
@@ -71,6 +75,52 @@ class Box:
     def more(self, by):
         self.v = self.v + by
         return self.v
+
+@clew.op
+def positive(x):
+    return x if x > 0 else None
+
+@clew.op
+class Bag:
+    def __init__(self, start=0):
+        self.items = [start]
+    def add(self, x):
+        self.items.append(x)
+        return len(self.items)
+    def reset(self):
+        self.items = []
+
+bag = Bag()
+
+class Cell:
+    def __init__(self, v=None):
+        self.v = v
+        self.log = []
+    @property
+    def safe(self):
+        return 0 if self.v is None else self.v
+    def put(self, v):
+        self.v = v
+        self.log.append(v)
+        return self
+    def __add__(self, other):
+        return Cell(self.safe + (other.safe if isinstance(other, Cell) else other))
+    def __lt__(self, other):
+        return self.safe < other.safe
+    def __bool__(self):
+        return self.v is not None and self.v > 0
+    def __len__(self):
+        return len(self.log)
+    def __iter__(self):
+        return iter(self.log)
+    def __contains__(self, item):
+        return item in self.log
+    def __str__(self):
+        return "-" if self.v is None else f"<{self.v}>"
+
+tags = dataclasses.field(default_factory=list)
+Point = dataclasses.make_dataclass("Point", [("x", int), ("y", int, 2), ("tags", list, tags)])
+Point.__module__ = __name__
 """
 PARAMETERS = "n, m, xs, s, d, a"
 
@@ -85,6 +135,9 @@ EXPRESSIONS: dict[str, list[str]] = {
         "len($A)", "divmod($I, 5)[1]", "(lambda q: q + $I)(2)", "functools.reduce(lambda p, q: p + q, $L, $I)",
         "min($L, key=lambda v: (v - $I) ** 2, default=3)", "[10, 20, 30][$I % 3]", "Box($I).more($I)",
         "hash($I)", "$I and $I", "$I or $I", "(w := $I) + w", "math.gcd($I, 12)", "ord(($S + 'z')[0])",
+        "Cell(positive($I)).safe", "(Cell($I) + Cell($I)).safe", "(Cell().put(positive($I)) + $I).safe",
+        "len(Cell().put($I))", "max([Cell($I), Cell($I)]).safe", "(1 if Cell().put(positive($I)) else 2)",
+        "Bag($I).add($I)", "Point($I).x",
     ],
     "L": [
         "[$I, $I]", "$L + $L", "$L[1:]", "$L[::-1]", "$L[:$I % 3]", "sorted($L)", "list(range($I % 5))",
@@ -93,12 +146,14 @@ EXPRESSIONS: dict[str, list[str]] = {
         "list(filter(lambda v: v % 2, $L))", "same($L)", "list(reversed($L))", "sorted({ $I, $I, 3 })",
         "sorted({v % 3 for v in $L})", "list($D.values())", "$L * 2", "same([$I, 1])", "list(squares($I))",
         "[ord(c) for c in $S]", "$A.astype(int).tolist()", "list($L)", "pair($I)[1]", "GROUPS[$S[:1] or 'a']",
+        "list(Cell().put($I).put($I))", "clew.map(double, $L)", "[0 if positive(v) is None else v for v in $L]",
     ],
     "S": [
         "$S + 'x'", "f'{$i}'", "f'{$s!r:>4}|{$i:03d}'", "str($I)", "$S.upper()", "$S[1:]",
         "'-'.join([$S, 'q'])", "'%s/%d' % ($S, $I)", "'{}:{}'.format($I, $S)", "$S * 2", "same($S)",
         "','.join(str(v) for v in $L)", "repr($L)", "$S.replace('a', $S)", "'yes' if $B else $S", "$S or 'e'",
         "type($I).__name__", "$S and $S[0]", "''.join(sorted($S))",
+        "str(Cell().put(positive($I)))", "repr(Point($I))", "hashlib.md5($S.encode()).hexdigest()[:3]",
     ],
     "D": [
         "{'a': $I, 'b': $I}", "{**$D, 'c': $I}", "dict($D, z=$I)", "{k: v + 1 for k, v in $D.items()}",
@@ -114,6 +169,7 @@ EXPRESSIONS: dict[str, list[str]] = {
         "$S in WORDS", "'a' in $D", "1 < $I < 6", "$I is None", "$I is not None is not False", "isinstance($I, int)",
         "any(v > 2 for v in $L)", "all($L)", "$B and $B", "$B or $B", "not $B", "$L == $L",
         "bool(($A > 0).all())", "type($I) is int", "$S.startswith('a')", "$S.isdigit()",
+        "positive($I) is None", "$I in Cell().put($I)", "Point($I) == Point($I)", "Cell($I) < Cell($I)",
     ],
 }  # fmt: skip
 STATEMENTS = [
@@ -146,6 +202,14 @@ STATEMENTS = [
     "cells = [0, 0, 0]\ncells[$I % 3] = $I\ncells[$I % 3] += 1\n$l = cells",
     "def walk(q):\n    return [] if q <= 0 else [q, *walk(q - 2)]\n$l = walk($I)",
     "pairs = sorted(((v, str(v)) for v in $L), reverse=True)\n$s = ''.join(t for _, t in pairs)",
+    "bag.reset()\nbag.add($I)\n$i = bag.items[0]\n$l = bag.items", "b = Bag($I)\nb.add($I)\n$l = list(b.items)",
+    "c = Cell()\nc.put(positive($I))\n$i = c.safe\n$s = str(c)", "c = Cell($I)\nc.v = positive($I)\n$i = c.safe",
+    "p = Point($I)\np.x += $I\np.tags.append($I)\n$l = p.tags\n$i = p.x",
+    "o = [Cell($I), Cell($I)]\no.sort()\n$i = o[0].v",
+    "digest = hashlib.md5()\ndigest.update($S.encode())\n$s = digest.hexdigest()[:3]",
+    "page = io.StringIO()\npage.write($S)\n$s = page.getvalue()",
+    "@contextlib.contextmanager\ndef near():\n    yield $i + 1\nwith near() as w:\n    $i = w",
+    "found = []\nt = threading.Thread(target=lambda: found.append(not positive($I)))\nt.start()\nt.join()\n$l = found",
     "$l = [*map(lambda p, q=$I: p * q, $L)]", "key = ($I, $S)\nseen = {key: $I}\n$i = seen.get(($I, $S), 0)",
 ]  # fmt: skip
 NAMES = {"I": ["n", "m"], "L": ["xs"], "S": ["s"], "D": ["d"], "A": ["a"]}

@@ -10,7 +10,7 @@ import pytest
 
 import clew
 from clew.errors import GraphError
-from probes.graph.comparing import holds, recorded, same
+from probes.graph.comparing import holds, recorded, refuses, same
 
 
 @clew.op
@@ -160,13 +160,30 @@ def test_a_deque_is_as_it_was_when_it_was_used() -> None:
     holds(pipeline, 1, 4)
 
 
-def test_a_class_inside_the_pipeline_with_a_constructor_from_outside_is_refused() -> None:
-    class Outside:
-        def __init__(self, base: Any) -> None:
-            self.base = 0 if base is None else base
+class Outside:
+    def __init__(self, base: Any) -> None:
+        self.base = 0 if base is None else base
 
+
+def test_a_class_inside_the_pipeline_with_a_constructor_from_outside_is_seen_through() -> None:
     def pipeline(x: Any) -> Any:
         class Inside(Outside):
+            def total(self) -> Any:
+                return self.base + (x or 0)
+
+        return Inside(x).total()
+
+    graph = holds(pipeline, 1, 4)
+    refuses(graph, None)
+
+
+def test_a_class_inside_the_pipeline_with_a_constructor_without_source_is_refused() -> None:
+    scope: dict[str, Any] = {}
+    exec("class Outside:\n    def __init__(self, base):\n        self.base = 0 if base is None else base", scope)
+    without_source: Any = scope["Outside"]
+
+    def pipeline(x: Any) -> Any:
+        class Inside(without_source):  # type: ignore[misc]
             def total(self) -> Any:
                 return self.base + x
 
@@ -174,3 +191,24 @@ def test_a_class_inside_the_pipeline_with_a_constructor_from_outside_is_refused(
 
     with pytest.raises(GraphError, match="the class Inside goes by recorded values"):
         recorded(pipeline, 1)
+
+
+def test_a_function_that_sees_values_is_given_to_a_library_with_those_of_each_run() -> None:
+    def pipeline(given: Any) -> Any:
+        numbers, by = given
+        near = sorted(numbers)
+        near.sort(key=lambda v: abs(v - by))
+        numbers.sort(key=lambda v: 0 if by is None else -abs(v - by))
+        return near, numbers
+
+    holds(pipeline, [[3, 1, 2], 2], [[9, 8, 1], 5])
+
+
+def test_a_function_that_changes_what_it_sees_is_not_given_to_a_library() -> None:
+    def pipeline(numbers: Any) -> Any:
+        seen = [numbers[0]]
+        numbers.sort(key=lambda v: (seen.append(v), v)[1])  # type: ignore[func-returns-value]
+        return seen
+
+    with pytest.raises(GraphError):
+        recorded(pipeline, [3, 1, 2])

@@ -164,3 +164,18 @@ def test_tables_of_functions_are_the_same_for_all_examples() -> None:
 
     graph = clew.record(pipeline, [("more", 1), ("less", 1)])
     assert (graph("more", 5), graph("less", 5)) == (6, 4)
+
+
+def test_a_pipeline_that_takes_the_list_and_no_part_of_it_has_the_list_as_its_example() -> None:
+    def pipeline(xs: Any) -> Any:
+        first, *rest = xs
+        return first + 1, rest
+
+    assert clew.record(pipeline, [1, 2, 3])(xs=[4, 5, 6]) == (5, [5, 6])
+    assert clew.record(lambda pairs: [a + b for a, b in pairs], [(1, 2), (3, 4)])(pairs=[(5, 6), (7, 8)]) == [11, 15]
+
+
+def test_what_is_raised_for_the_first_of_several_examples_says_that_they_are_several() -> None:
+    with pytest.raises(ZeroDivisionError) as raised:
+        clew.record(lambda x: x / 0 if x != [0, 1] else x / 1, [0, 1])
+    assert "several examples" in raised.value.__notes__[0]

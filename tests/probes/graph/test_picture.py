@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 import clew
+from clew.errors import GraphError
 from clew.probes.graph import Graph
 
 
@@ -100,3 +101,11 @@ def test_constants_of_other_types_are_named_by_their_type_alone() -> None:
 
     loud = Loud()
     assert "· + a Loud" in clew.record(lambda x: x + loud, 1).show()
+
+
+def test_every_format_is_shown_by_its_name(graph: Graph) -> None:
+    assert graph.show("text") == graph.show()
+    wanted = [graph.to_svg(), graph.to_mermaid(), graph.to_dot()]
+    assert [graph.show(format) for format in ("svg", "mermaid", "dot")] == wanted
+    with pytest.raises(GraphError, match="There is 'text', 'svg', 'mermaid', 'dot'"):
+        graph.show("png")

@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import re
 import threading
+import warnings
 from typing import Any
 
 import numpy as np
@@ -356,6 +357,22 @@ def test_a_function_without_source_that_asks_is_is_refused() -> None:
         recorded(scope["pipeline"], 5)
 
 
+@pytest.mark.parametrize("line", ["total.put(x); return total.kept", "mine = Total(); mine.put(x); return mine.kept"])
+def test_a_function_without_source_that_reads_of_objects_is_refused(line: str) -> None:
+    class Total:
+        kept = 0
+
+        def put(self, x: Any) -> None:
+            self.kept = x
+
+    scope: dict[str, Any] = {"Total": clew.op(Total), "total": Total()}
+    exec(f"def pipeline(x):\n    {line}", scope)
+    with pytest.raises(GraphError, match="source is not known"):
+        recorded(scope["pipeline"], 5)
+    exec("def pipeline(x):\n    total.put(x); return x + 1", scope)
+    assert recorded(scope["pipeline"], 5)(6) == 7
+
+
 def test_what_the_pipeline_changes_outside_itself_is_said_and_left_plain() -> None:
     def pipeline(x: Any) -> Any:
         LOG.append(x)
@@ -365,6 +382,26 @@ def test_what_the_pipeline_changes_outside_itself_is_said_and_left_plain() -> No
     with pytest.warns(ConstantWarning, match="changed LOG"):
         recorded(pipeline, 3)
     assert type(LOG[0]) is int
+
+
+@clew.op
+def remembered(x: Any) -> Any:
+    LOG.append(x)
+    del LOG[:-1]
+    return x
+
+
+def test_what_an_operator_changes_and_the_pipeline_reads_is_said() -> None:
+    def pipeline(x: Any) -> Any:
+        remembered(x)
+        return LOG[0]
+
+    pipeline(3)  # as it will be: the values tell nothing
+    with pytest.warns(ConstantWarning, match="an operator changes LOG"):
+        recorded(pipeline, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        recorded(lambda x: remembered(x), 3)
 
 
 class Settings:
@@ -377,6 +414,16 @@ class Outer:
 
 
 OUTER = Outer()
+STAGES = [Outer(), (Outer(),)]
+
+
+def test_what_the_pipeline_changes_in_objects_of_a_list_is_said() -> None:
+    def pipeline(x: Any) -> Any:
+        STAGES[1][0].inner.limit += 1  # type: ignore[index]
+        return x, STAGES[1][0].inner.limit  # type: ignore[index]
+
+    with pytest.warns(ConstantWarning, match="the pipeline changed STAGES"):
+        recorded(pipeline, 3)
 
 
 @pytest.mark.parametrize("name", ["Settings.limit", "OUTER"])

@@ -82,3 +82,17 @@ class Own(torch.nn.Module):
 
 
 OWN = Own()
+
+
+class Remembering(torch.nn.Module):
+    last = 0.0
+
+    def forward(self, x: Any) -> Any:
+        self.last = float(x.sum())
+        return x * 2
+
+
+@pytest.mark.parametrize("wrap", [clew.op, lambda module: module])
+def test_what_a_module_keeps_in_itself_is_read_again(wrap: Any) -> None:
+    module = wrap(Remembering())
+    holds(lambda x: (module(x), module.last), torch.ones(2), torch.zeros(3))

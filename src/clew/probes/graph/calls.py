@@ -7,7 +7,9 @@ import functools
 import inspect
 import logging
 import sys
+import threading
 from concurrent.futures import Executor, Future
+from contextvars import copy_context
 from pathlib import PurePath
 from types import FunctionType, GeneratorType, MethodDescriptorType, MethodType, ModuleType, WrapperDescriptorType
 from typing import Any
@@ -17,17 +19,20 @@ from clew.probes.libraries import is_library
 
 from . import lift, operations, outside, tensorflow
 from .changes import can_change
-from .operators import Operator, is_operator
+from .operators import Operator, is_operator, made
 from .parts import COLLECTIONS, PLAIN, handed, hides, holds_traced, is_filled
 from .session import Session, place
+from .state import keeps_something
 from .templates import settled
-from .traced import Traced, is_traced
+from .traced import Traced, is_traced, raw
 
 _NOTED = (logging.Logger, logging.LoggerAdapter)  # telling something is no step
 _BUILTIN = {getattr(builtins, name): name for name in operations.PURE}
 _NATIVE = {getattr(builtins, name) for name in (*operations.LAZY, "super", "setattr", "delattr", "vars", "object")}
 _OF_STRUCTURE = {len, list, tuple, dict, isinstance, type, callable, hasattr, bool}  # the pipeline's own are known
+_THREADS = (Executor, threading.Thread)
 _CHANCE = ("random", "time", "uuid", "secrets")  # modules that give another answer each time
+_KEEPING = ("csv", "difflib", "hashlib", "io", "zlib")  # what they make is filled, and asked afterwards
 _LANGUAGE = ("abc", "clew", "contextlib", "enum", "importlib", "inspect", "sys", "threading", "types", "typing")
 CONTEXTS = ("torch", "numpy", "decimal", "tensorflow")  # libraries whose contexts change what is computed inside
 _ARRAYS = ("ndarray", "Tensor", "Generator", "RandomState", "DataFrame", "Series", "Index", "ResourceVariable")
@@ -61,10 +66,12 @@ def called(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[
     own = _user_function(function)
     if own is not None:
         return _users(session, function, own, args, kwargs, hooks)
-    if isinstance(function, FunctionType) and _user_function(getattr(function, "__wrapped__", None)) is not None:
-        return session.operator(Operator(function), args, kwargs)  # the user's, decorated by a library: one step
-    if isinstance(function, MethodType) and isinstance(function.__self__, Executor):
-        return _executed(session, function.__name__, args, kwargs, hooks)
+    decorated = _user_function(getattr(function, "__wrapped__", None)) if isinstance(function, FunctionType) else None
+    if decorated is not None:  # by a library: one step, unless it is made by the pipeline, and goes by its names
+        is_inside = lift.is_rewritten(decorated)
+        return function(*args, **kwargs) if is_inside else session.operator(Operator(function), args, kwargs)
+    if _is_of_threads(function):
+        return _threaded(session, function, args, kwargs, hooks)
     return _librarys(session, function, args, kwargs, hooks)
 
 
@@ -85,11 +92,15 @@ def _run(session: Session, pipeline: Any, hooks: Any, /, *args: Any, **kwargs: A
 
 
 def _operator(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
-    if isinstance(function, type) and (holds_traced(args) or holds_traced(kwargs)):
-        return session.operator(Operator(function), args, kwargs)
+    if isinstance(function, type) and (holds_traced(args) or holds_traced(kwargs) or keeps_something(function)):
+        operator = Operator(function)  # another object each time
+        given = session.operator(operator, args, kwargs)
+        operator.made = made(raw(given))
+        return given
     if tensorflow.is_model(function):  # of an operator class: Keras would take recorded values for tensors of its own
         return Operator(function)(*args, **kwargs)
-    return function(*args, **kwargs)
+    given = function(*args, **kwargs)
+    return session.born(given) if isinstance(function, type) else given
 
 
 def _users(session: Session, function: Any, own: FunctionType, args: Any, kwargs: Any, hooks: Any) -> Any:
@@ -108,7 +119,7 @@ def _users(session: Session, function: Any, own: FunctionType, args: Any, kwargs
 
 def _librarys(session: Session, function: Any, args: Any, kwargs: Any, hooks: Any) -> Any:
     args, kwargs = settled(args), settled(kwargs)
-    told = holds_traced(args) or holds_traced(kwargs)
+    told = holds_traced(args) or holds_traced(kwargs) or any(map(session.objects.value_of, args))
     if any(map(hides, (*args, *kwargs.values()))) and not told:
         told = any(callable(one) and hides(one) for one in (*args, *kwargs.values()))
     if not told:
@@ -125,6 +136,8 @@ def _librarys(session: Session, function: Any, args: Any, kwargs: Any, hooks: An
         return session.step("function", f"builtins:{_BUILTIN[function]}", args, kwargs)
     if _is_module_of_torch(function) or _is_graph(function) or tensorflow.is_model(_owner(function)):
         return Operator(function)(*args, **kwargs)
+    if _is_graph(getattr(function, "__self__", None)) and function.__name__ == "run" and len(args) == 1 and not kwargs:
+        return Operator(function.__self__)(**(session.mapping(args[0]) if is_traced(args[0]) else args[0]))
     if isinstance(function, type) and not is_library(_file_of(function)) and function.__module__ != "builtins":
         return _made(session, function, args, kwargs)
     if _calculates(function):
@@ -222,15 +235,19 @@ def _unasked(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
 
 def _is_foreign(function: Any, root: str) -> bool:
     """Whether a library's function is called again if that was asked for, though nothing recorded goes in."""
-    if isinstance(function, type) or root == "builtins" or root in _LANGUAGE:
+    if root == "builtins" or root in _LANGUAGE or (isinstance(function, type) and root in sys.stdlib_module_names):
+        return False
+    if isinstance(function, type) and issubclass(function, BaseException):
         return False
     return root not in operations.ARRAYS and not _calculates(function)
 
 
 def _is_made_anew(root: str, function: Any, result: Any) -> bool:
-    """Arrays, which the pipeline may fill with recorded values; contexts, which are entered once."""
+    """Arrays, buffers, digests, which the pipeline may fill with recorded values; contexts, which are entered once."""
     if root in CONTEXTS and hasattr(type(result), "__enter__") and type(result).__name__ not in _ARRAYS:
         return not _is_module_of_torch(result)
+    if root in _KEEPING:
+        return can_change(result) and type(result) not in PLAIN and not callable(result)
     return root in operations.ARRAYS and type(result).__name__ in _ARRAYS and not _is_module_of_torch(function)
 
 
@@ -244,6 +261,21 @@ def _noted(session: Session, function: Any, name: str | None, args: Any, kwargs:
     return session.noted("method", function.__name__, tuple(map(session.template, (owner, *args))), result, named)
 
 
+def _is_of_threads(function: Any) -> bool:
+    owner = function.__self__ if isinstance(function, MethodType) else None
+    return function is threading.Thread or function is threading.Timer or isinstance(owner, _THREADS)
+
+
+def _threaded(session: Session, function: Any, args: Any, kwargs: Any, hooks: Any) -> Any:
+    """A pool or a thread of the pipeline's own."""
+    if isinstance(function, MethodType):
+        if isinstance(function.__self__, Executor):
+            return _executed(session, function.__name__, args, kwargs, hooks)
+        if function.__name__ == "start":
+            _start_seen(function.__self__, hooks)
+    return _thread(args, kwargs, hooks) if function is threading.Thread else function(*args, **kwargs)
+
+
 def _executed(session: Session, name: str, args: Any, kwargs: Any, hooks: Any) -> Any:
     """A pool of the pipeline's own: while it is recorded, one after the other."""
     function, *given = args
@@ -255,6 +287,21 @@ def _executed(session: Session, name: str, args: Any, kwargs: Any, hooks: Any) -
     except Exception as error:
         future.set_exception(error)
     return future
+
+
+def _thread(args: Any, kwargs: Any, hooks: Any) -> threading.Thread:
+    """A thread of the pipeline's own: what it runs is seen through, and belongs to the same recording."""
+    given = inspect.signature(threading.Thread).bind(*args, **kwargs)
+    if given.arguments.get("target") is not None:
+        given.arguments["target"] = functools.partial(copy_context().run, hooks.call, given.arguments["target"])
+    return threading.Thread(*given.args, **given.kwargs)
+
+
+def _start_seen(thread: Any, hooks: Any) -> None:
+    """Of an object of a class below Thread its own `run`, or the function of a Timer, likewise."""
+    name = "run" if _user_function(thread.run) is not None else "function"
+    if callable(getattr(thread, name, None)):
+        setattr(thread, name, functools.partial(copy_context().run, hooks.call, getattr(thread, name)))
 
 
 def own_calls(given: Any, hooks: Any) -> Any:

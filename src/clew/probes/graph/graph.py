@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clew.errors import GraphError, nearest
+from clew.errors import ClewError, GraphError, nearest
 
 from . import calls
 from .compiled import compiled, source_of
@@ -19,7 +19,7 @@ from .measuring import Profile, profiled, stored
 from .merging import merged
 from .nodes import Block, Guard, Input, Step
 from .operators import Operator
-from .picture import Picture, dot, mermaid, shown, svg
+from .picture import dot, mermaid, shown, svg
 from .pruning import pruned
 from .running import run_parallel
 from .session import Session
@@ -145,9 +145,13 @@ class Graph:
 
     # ---- looking
 
-    def show(self) -> Picture:
-        """The steps as lines, for a terminal; in a notebook the drawing."""
-        return shown(self)
+    def show(self, format: str = "text") -> str:
+        """The steps as lines, for a terminal; in a notebook the drawing. Or, by name, as "svg", "mermaid" or "dot"."""
+        kinds: dict[str, Callable[[Graph], str]] = {"text": shown, "svg": svg, "mermaid": mermaid, "dot": dot}
+        if format not in kinds:
+            remedy = f"There is {', '.join(map(repr, kinds))}."
+            raise GraphError("bad-option", f"show({format!r}): no such format.", remedy)
+        return kinds[format](self)
 
     def to_mermaid(self) -> str:
         return mermaid(self)
@@ -199,7 +203,8 @@ def record(pipeline: Callable[..., Any], *args: Any, library: str = "constant", 
     """Run a pipeline once with an example, for real, and give the graph of what it did.
 
     A single list holds several examples, which are merged into one graph: each of them the pipeline's one argument, a
-    tuple of its arguments, or a dictionary of them by name.
+    tuple of its arguments, or a dictionary of them by name. A pipeline that fails with the first of them, and takes the
+    list itself, has the list as its example (`record(pipeline, xs=[1, 2])` says so, and runs it once).
 
     library   "constant": what libraries give is part of the graph as it is (a warning says where an input went in);
               "operator": their functions are called again
@@ -208,12 +213,30 @@ def record(pipeline: Callable[..., Any], *args: Any, library: str = "constant", 
         raise GraphError("bad-option", f"library={library!r} is not known.", 'There is "constant" and "operator".')
     name = getattr(pipeline, "__name__", "pipeline")
     if len(args) == 1 and type(args[0]) is list and not kwargs:
-        runs = [_recorded(pipeline, library, *_example(pipeline, example)) for example in args[0]]
-        if not runs:
-            raise GraphError("graph-examples", "clew.record was given an empty list.", "Give it an example or more.")
+        runs = _several(pipeline, library, args[0])
         return Graph(runs[0][0], pruned(merged([block for _, block in runs])), name)
     inputs, block = _recorded(pipeline, library, args, kwargs)
     return Graph(inputs, pruned(block), name)
+
+
+def _several(pipeline: Callable[..., Any], library: str, examples: list[Any]) -> list[tuple[list[Input], Block]]:
+    """One run for each of several examples; or, where it takes no part of the list but the list, one run of that."""
+    if not examples:
+        raise GraphError("graph-examples", "clew.record was given an empty list.", "Give it an example or more.")
+    first, *others = examples
+    try:
+        runs = [_recorded(pipeline, library, *_example(pipeline, first))]
+    except (ClewError, Warning):
+        raise
+    except Exception as error:
+        try:
+            return [_recorded(pipeline, library, (examples,), {})]
+        except Exception:
+            error.add_note(
+                "clew.record takes a single list for several examples; this was raised for the first of them."
+            )
+            raise error from None
+    return runs + [_recorded(pipeline, library, *_example(pipeline, other)) for other in others]
 
 
 def _example(pipeline: Callable[..., Any], example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

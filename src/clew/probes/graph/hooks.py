@@ -11,7 +11,9 @@ from typing import Any
 from . import operations
 from .calls import CONTEXTS, called, changeable, is_generator_of_chance, own_calls
 from .operators import is_operator
-from .parts import CHANGING, COLLECTIONS, PLAIN, handed, holds_traced
+from .outside import is_users
+from .parts import CHANGING, COLLECTIONS, PLAIN, handed, hides, holds_traced
+from .protocols import see_through
 from .session import Session, current
 from .templates import settled
 from .traced import is_traced, raw
@@ -27,6 +29,10 @@ class Hooks:
         session = current()
         if session is None or is_traced(function):
             return function(*args, **kwargs)
+        for one in (function, *args):
+            see_through(_class_of(one), self)
+        if function is getattr and len(args) == 2 and not holds_traced(args):
+            return self.attribute(*args)
         return called(session, function, args, kwargs, self)
 
     def method(self, owner: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
@@ -35,7 +41,7 @@ class Hooks:
             return getattr(owner, name)(*args, **kwargs)
         if is_traced(owner):
             return session.step("method", name, (owner, *args), kwargs)
-        function = getattr(owner, name)
+        function = getattr(self.owner(owner), name)
         if isinstance(owner, (ModuleType, type)) or is_operator(function):
             return called(session, function, args, kwargs, self)
         if isinstance(owner, _TEXTS):
@@ -46,7 +52,24 @@ class Hooks:
             return _own_method(session, owner, name, args, kwargs, self)
         if is_generator_of_chance(owner):
             return session.step("method", name, (owner, *args), kwargs)
+        changed = session.objects.value_of(owner)
+        if changed is not None and not is_users(type(owner)):
+            return session.step("method", name, (changed, *args), kwargs, changes=changed)
         return called(session, function, args, kwargs, self)
+
+    def owner(self, value: Any) -> Any:
+        """Whose attribute is asked for or set: its class may have functions that Python calls by itself."""
+        if current() is not None:
+            see_through(_class_of(value), self)
+        return value
+
+    def attribute(self, owner: Any, name: str) -> Any:
+        session = current()
+        if session is None or is_traced(owner):
+            return getattr(owner, name)
+        found = getattr(self.owner(owner), name)
+        changed = None if callable(found) else session.objects.value_of(owner)
+        return found if changed is None else session.step("attribute", name, (changed,))
 
     def text(self, value: Any, conversion: str, spec: Any) -> Any:
         session = current()
@@ -98,16 +121,19 @@ class Hooks:
 
     def item(self, owner: Any, key: Any) -> Any:
         session = current()
-        if session is None or not (is_traced(owner) or holds_traced(key)):
+        if session is None:
             return owner[key]
+        if not (is_traced(owner) or holds_traced(key)):
+            changed = None if is_users(type(owner)) else session.objects.value_of(owner)
+            return owner[key] if changed is None else changed[key]
         if (type(owner) in PLAIN or type(owner) in COLLECTIONS) and not _is_settled(owner):
             return owner[session.plain(key) if is_traced(key) else _plain_slice(session, key)]
-        return session.step("item", "", (owner, key))
+        return owner[key] if _goes_by_values(owner) else session.step("item", "", (owner, key))
 
     def special(self, owner: Any, name: str) -> Any:
         session = current()
         if session is None or not is_traced(owner):
-            return getattr(owner, name)
+            return self.attribute(owner, name)
         return session.step("attribute", name, (owner,))
 
     def slice(self, start: Any, stop: Any, step: Any) -> Any:
@@ -169,6 +195,11 @@ class Hooks:
             session.caught(error)
 
 
+def _class_of(value: Any) -> type:
+    """A class itself; of anything else its class, without asking the value."""
+    return value if issubclass(type(value), type) else type(value)
+
+
 @contextmanager
 def _inside(session: Session, manager: Any) -> Iterator[Any]:
     yield session.effect("enter", manager)
@@ -181,6 +212,8 @@ def _asked(name: str, a: Any, b: Any) -> Any:
         return operations.PYTHON[name](a, b)
     if name in ("is", "is not") and (type(a) in CHANGING or type(b) in CHANGING):
         return operations.PYTHON[name](a, b)  # one of the pipeline's own is never another thing
+    if name in ("contains", "not in") and _goes_by_values(a):
+        return operations.PYTHON[name](a, b)
     return session.step("python", name, (a, b))
 
 
@@ -196,6 +229,11 @@ def _own_method(session: Session, owner: Any, name: str, args: Any, kwargs: Any,
     if name == "get" and args and is_traced(args[0]):
         args = (session.plain(args[0]), *args[1:])
     return getattr(owner, name)(*args, **own_calls(kwargs, hooks))
+
+
+def _goes_by_values(owner: Any) -> bool:
+    """Whether it is an object of the pipeline's own with recorded values in it: it is seen through when it is asked."""
+    return not is_traced(owner) and type(owner) not in PLAIN and type(owner) not in COLLECTIONS and hides(owner)
 
 
 def _items(owner: Any) -> Any:

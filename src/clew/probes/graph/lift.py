@@ -9,6 +9,7 @@ import ast
 import copy
 import dis
 from collections.abc import Iterator, Sequence
+from enum import Enum
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -18,10 +19,16 @@ from clew.probes.lines.engine import original_code
 from clew.probes.lines.trees import MARK
 
 from . import outside
+from .parts import is_filled
 
 _BLIND = ("IS_OP", "MATCH_SEQUENCE", "MATCH_MAPPING")  # what bytecode asks without asking the value; `is None` too
 _HOOKS = MARK + "hooks"
 _LEFT_ALONE = {"super", "locals", "globals", "vars", "dir", "eval", "exec", "__import__"}  # they look at their frame
+#: Python takes what these give for itself, and insists on its type
+_PLAIN_ANSWERS = {
+    f"__{name}__" for name in ("bool", "bytes", "complex", "float", "format", "hash", "index", "int", "len")
+}
+_PLAIN_ANSWERS |= {"__repr__", "__str__", "__length_hint__"}
 _lifted: dict[int, tuple[CodeType, CodeType | None]] = {}  # by the code of a function
 _rewritten: dict[int, tuple[CodeType, CodeType]] = {}  # rewritten code, also of functions inside it; whose it is
 
@@ -30,7 +37,9 @@ def lifted(function: FunctionType, hooks: Any) -> FunctionType | None:
     """A pipeline, seen through; None if its source is not known and values alone see all that it does."""
     made = seen_through(function, hooks)
     if made is None and _is_blind(function, set()):
-        what = f"{function.__qualname__} asks `is`, `type()` or `match` about values, and its source is not known."
+        what = (
+            f"{function.__qualname__} asks `is`, `type()`, `match` or an object about values; its source is not known."
+        )
         raise GraphError("graph-no-source", what, "Put it into a file or a notebook's cell.")
     return made
 
@@ -39,21 +48,43 @@ def _is_blind(function: FunctionType, known: set[int]) -> bool:
     """Whether it asks something that a recorded value cannot answer."""
     written = original_code(function)
     known.add(id(written))
+    cells = zip(written.co_freevars, function.__closure__ or (), strict=True)
+    scope = function.__globals__ | {name: cell.cell_contents for name, cell in cells if is_filled(cell)}
     for code in _inside(written):
         if any(one.opname in _BLIND or one.opname.endswith("_NONE") for one in dis.get_instructions(code)):
             return True
-        for name in code.co_names:
-            called = function.__globals__.get(name)
-            if name in ("type", "id") and called is None:
+        if any(outside.is_users(type(scope.get(name))) for name in _read_from(code)):
+            return True
+        for name in {*code.co_names, *written.co_freevars}:
+            called = scope.get(name)
+            if (name in ("type", "id") and called is None) or _makes_objects(called):
                 return True
             if isinstance(called, FunctionType) and id(original_code(called)) not in known and _is_blind(called, known):
                 return True
     return False
 
 
+def _makes_objects(called: Any) -> bool:
+    """Whether it is a class of the user's own, whose objects may hold values, and be asked about them."""
+    return (
+        isinstance(called, type) and outside.is_users(called) and not issubclass(called, (Enum, BaseException, tuple))
+    )
+
+
+def _read_from(code: CodeType) -> Iterator[str]:
+    """The names whose attributes are read, methods aside."""
+    before = None
+    for one in dis.get_instructions(code):
+        if one.opname == "LOAD_ATTR" and before is not None and "self" not in one.argrepr:
+            yield str(before.argval)
+        before = one if one.opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME") else None
+
+
 def seen_through(function: FunctionType, hooks: Any) -> FunctionType | None:
     """The function, seen through; None if its source is not known."""
     outside.note(function)
+    if is_rewritten(function):  # for as long as anybody records (protocols.py)
+        return function
     written = original_code(function)  # it may be watched or followed as well
     known = _lifted.get(id(written))
     if known is None or known[0] is not written:
@@ -104,7 +135,7 @@ def _lift(written: CodeType, scope: dict[str, Any], hooks: Any) -> CodeType | No
     if isinstance(found, source.Unknown):
         return None
     node = copy.deepcopy(source.as_function(found.node))
-    seen = _Seen(found.context.class_name)
+    seen = _Seen(found.context.class_name, plain_answers=written.co_name in _PLAIN_ANSWERS)
     node.body = [seen.visit(statement) for statement in node.body]
     ast.fix_missing_locations(node)
     code = source.compile_alone(node, written, found.context)
@@ -145,8 +176,9 @@ def _suppresses(manager: ast.expr) -> bool:
 class _Seen(ast.NodeTransformer):
     """Each call, f-string, `is`, `in`, `not` and `%` goes through a hook; everything else is as it was."""
 
-    def __init__(self, class_name: str | None) -> None:
+    def __init__(self, class_name: str | None, plain_answers: bool = False) -> None:
         self._class = class_name
+        self._plain_answers = plain_answers
 
     def _hook(self, name: str, args: list[ast.expr], at: ast.expr, keywords: Sequence[ast.keyword] = ()) -> ast.expr:
         hook = ast.Attribute(ast.Constant(_HOOKS), name, ast.Load())
@@ -239,15 +271,20 @@ class _Seen(ast.NodeTransformer):
         return self._hook("mod", [node.left, node.right], node) if isinstance(node.op, ast.Mod) else node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """`x.__class__`, `x.__module__`: a recorded value has answers of its own to these."""
+        """What is read of an object that a step has changed is a value; and of `x.__class__`, `x.__module__` a recorded
+        value has answers of its own."""
         self.generic_visit(node)
-        if not isinstance(node.ctx, ast.Load) or not (node.attr.startswith("__") and node.attr.endswith("__")):
+        if not isinstance(node.ctx, ast.Load):
+            node.value = self._hook("owner", [node.value], node.value)
             return node
-        return self._hook("special", [node.value, ast.copy_location(ast.Constant(node.attr), node)], node)
+        hook = "special" if node.attr.startswith("__") and node.attr.endswith("__") else "attribute"
+        name = ast.copy_location(ast.Constant(source.mangled(node.attr, self._class)), node)
+        return self._hook(hook, [node.value, name], node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load):
+            node.value = self._hook("owner", [node.value], node.value)
             return node
         return self._hook("item", [node.value, self._key(node.slice)], node)
 
@@ -263,6 +300,18 @@ class _Seen(ast.NodeTransformer):
     def visit_Match(self, node: ast.Match) -> ast.stmt:
         self.generic_visit(node)
         node.subject = self._hook("plain", [node.subject], node.subject)
+        return node
+
+    def visit_match_case(self, node: ast.match_case) -> ast.match_case:
+        """Patterns are no expressions."""
+        node.guard = node.guard and self.visit(node.guard)
+        node.body = [self.visit(statement) for statement in node.body]
+        return node
+
+    def visit_Return(self, node: ast.Return) -> ast.stmt:
+        self.generic_visit(node)
+        if self._plain_answers and node.value is not None:
+            node.value = self._hook("plain", [node.value], node.value)
         return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
@@ -302,13 +351,16 @@ class _Seen(ast.NodeTransformer):
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
         if node.value is not None:
             node.value = self.visit(node.value)
+            node.target = self.visit(node.target)
         return node
 
     def visit_FunctionDef(self, node: Any) -> Any:
         node.args.defaults = [self.visit(default) for default in node.args.defaults]
         node.args.kw_defaults = [default and self.visit(default) for default in node.args.kw_defaults]
         node.decorator_list = [self.visit(decorator) for decorator in node.decorator_list]
+        outer, self._plain_answers = self._plain_answers, node.name in _PLAIN_ANSWERS
         node.body = [self.visit(statement) for statement in node.body]
+        self._plain_answers = outer
         return node
 
     visit_AsyncFunctionDef = visit_FunctionDef

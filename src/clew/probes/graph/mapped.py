@@ -79,6 +79,8 @@ class Pending:
     def get(self) -> Any:
         return self._result if self._future is None else self._future.result()
 
+    __call__ = get  # as Matx's futures are asked, too
+
 
 def submit(op: Any, *args: Any, **kwargs: Any) -> Pending:
     """Call an operator without waiting; in a recorded pipeline a step that others need not wait for."""

@@ -17,7 +17,7 @@ def merged(blocks: Sequence[Block]) -> Block:
     """One block that goes the way of each of these, by what its decisions see."""
     result, *others = _attempted(blocks)
     for block in others:
-        result = _merge(result, block, {})
+        result = _merge(result, block, {}, [])
     return result
 
 
@@ -45,25 +45,29 @@ def _attempt(step: Step) -> list[Event]:
     return [ended, raised, guard, Step(step.id, "python", "given", (Ref(ended.id),), {}, step.where, type=step.type)]
 
 
-def _merge(known: Block, new: Block, ids: dict[int, int]) -> Block:
-    """`ids` tells which value of the known block a value of the new one is."""
-    for number, (a, b) in enumerate(zip(known.events, new.events, strict=False)):
-        b = _renamed(b, ids)
+Pairs = list[tuple[Step, Step]]
+
+
+def _merge(known: Block, new: Block, ids: dict[int, int], pairs: Pairs) -> Block:
+    """`ids` tells which value of the known block a value of the new one is, `pairs` which step is which."""
+    for number, (a, original) in enumerate(zip(known.events, new.events, strict=False)):
+        b = _renamed(original, ids)
         if isinstance(a, Guard) and isinstance(b, Guard) and _same_question(a, b):
             if same(a.expected, b.expected):
                 continue
-            return _branched(known, new, number, ids)
-        if not (isinstance(a, Step) and isinstance(b, Step) and _same_step(a, b)):
+            return _branched(known, new, number, ids, pairs)
+        if not (isinstance(a, Step) and isinstance(original, Step) and isinstance(b, Step) and _same_step(a, b)):
             raise _differs(a, b)
         ids[b.id] = a.id
-        _also_changes(a, b)
+        pairs.append((a, original))
     common = len(known.events)
     if known.decision is not None and len(new.events) > common:
-        return _decided(known, new, common, ids)
+        return _decided(known, new, common, ids, pairs)
     if len(new.events) != common or known.decision is not None:
         raise _differs(None, _first_beyond(known, new))
     if not _same_template(known.output, _template(new.output, ids)):
         raise _differs(None, known.events[-1] if known.events else None)
+    _also_change(pairs, ids)
     return known
 
 
@@ -72,6 +76,14 @@ def _first_beyond(known: Block, new: Block) -> Event | None:
     if len(new.events) > len(known.events):
         return new.events[len(known.events)]
     return known.events[len(new.events)] if len(known.events) > len(new.events) else known.decision
+
+
+def _also_change(pairs: Pairs, ids: dict[int, int]) -> None:
+    """Once all values are known: a step may change what is named only after it."""
+    for a, original in pairs:
+        b = _renamed(original, ids)
+        assert isinstance(b, Step)
+        _also_changes(a, b)
 
 
 def _also_changes(a: Step, b: Step) -> None:
@@ -83,17 +95,17 @@ def _also_changes(a: Step, b: Step) -> None:
         a.effect = True
 
 
-def _branched(known: Block, new: Block, number: int, ids: dict[int, int]) -> Block:
+def _branched(known: Block, new: Block, number: int, ids: dict[int, int], pairs: Pairs) -> Block:
     """From here on there are two ways."""
     guard, other = known.events[number], new.events[number]
     assert isinstance(guard, Guard)
     assert isinstance(other, Guard)
     first = Block(known.events[number + 1 :], known.output, known.decision, known.branches)
-    second = _rest(new, number + 1, ids)
+    second = _rest(new, number + 1, ids, pairs)
     return Block(known.events[:number], None, guard, [(guard.expected, first), (other.expected, second)])
 
 
-def _decided(known: Block, new: Block, number: int, ids: dict[int, int]) -> Block:
+def _decided(known: Block, new: Block, number: int, ids: dict[int, int], pairs: Pairs) -> Block:
     """The known block decides here already: the new one goes a way that is there, or one of its own."""
     other = _renamed(new.events[number], ids)
     decision = known.decision
@@ -105,25 +117,21 @@ def _decided(known: Block, new: Block, number: int, ids: dict[int, int]) -> Bloc
     taken = False
     for expected, branch in known.branches:
         if same(expected, other.expected):
-            branch, taken = _merge(branch, tail, dict(ids)), True
+            branch, taken = _merge(branch, tail, dict(ids), pairs), True
         branches.append((expected, branch))
     if not taken:
-        branches.append((other.expected, _rest(new, number + 1, ids)))
+        branches.append((other.expected, _rest(new, number + 1, ids, pairs)))
     return Block(known.events, None, decision, branches)
 
 
-def _rest(new: Block, number: int, ids: dict[int, int]) -> Block:
+def _rest(new: Block, number: int, ids: dict[int, int], pairs: Pairs) -> Block:
     """The remaining way of a new block, its values told apart from all that are known."""
-    ids = dict(ids)
-    events: list[Event] = []
-    for event in new.events[number:]:
-        event = _renamed(event, ids)
-        if isinstance(event, Step):
-            fresh = _fresh()
-            ids[event.id] = fresh
-            event = replace(event, id=fresh)
-        events.append(event)
-    return Block(events, _template(new.output, ids))
+    rest = new.events[number:]
+    ids = ids | {event.id: _fresh() for event in rest if isinstance(event, Step)}
+    _also_change(pairs, ids)
+    events = [_renamed(event, ids) for event in rest]
+    named = [replace(event, id=ids[event.id]) if isinstance(event, Step) else event for event in events]
+    return Block(named, _template(new.output, ids))
 
 
 _next = [1_000_000]

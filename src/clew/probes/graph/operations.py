@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 from importlib import import_module
-from types import BuiltinMethodType, MethodType, ModuleType
+from types import BuiltinMethodType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from clew.errors import GraphError
@@ -56,6 +56,17 @@ PYTHON: dict[str, Callable[..., Any]] = {
     "text": lambda value, conversion, spec: format(CONVERSIONS[conversion](value), spec),
     "join": lambda *parts: "".join(parts),
 }
+
+
+def closed(function: FunctionType, values: dict[str, Any]) -> FunctionType:
+    """A function of the pipeline's own, with the names that it sees as they are in this run."""
+    cells = tuple(CellType(values[name]) for name in function.__code__.co_freevars)
+    made = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, cells)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
+
+
+PYTHON["closed"] = closed
 CONVERSIONS: dict[str, Callable[[Any], Any]] = {"": lambda value: value, "r": repr, "s": str, "a": ascii}
 
 #: functions of `builtins` that only compute, and are steps; of these the iterators are taken as lists
@@ -162,7 +173,7 @@ def name_of(function: Any) -> str | None:
                 return f"{place}:{qualname}"
         except Exception:
             continue
-    return _bound(function) or _searched(function)
+    return _bound(function) or _searched(function) or _renamed(function, module)
 
 
 def _bound(function: Any) -> str | None:
@@ -173,6 +184,14 @@ def _bound(function: Any) -> str | None:
     module = sys.modules.get(type(owner).__module__)
     found = vars(module).get(function.__name__) if module is not None else None
     return f"{type(owner).__module__}:{function.__name__}" if type(found) in _BOUND and found == function else None
+
+
+def _renamed(function: Any, module: Any) -> str | None:
+    """A function that its module keeps under another name than its own: `hashlib.new`."""
+    held = vars(sys.modules[module]) if isinstance(module, str) and module in sys.modules else {}
+    named = (name for name, one in held.items() if one is function and not name.startswith("_"))
+    found = next(named, None) if isinstance(function, FunctionType) else None
+    return None if found is None else f"{module}:{found}"
 
 
 def _found(name: str) -> Any:

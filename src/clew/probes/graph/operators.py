@@ -15,8 +15,9 @@ from clew.errors import TargetError
 
 from .bundle import examples
 from .bundle.constructors import Notes, constructing, kept
-from .parts import handed
+from .parts import handed, hides
 from .session import current, recording_of
+from .templates import hidden
 
 _made: dict[int, tuple[Any, Made]] = {}  # objects of operator classes, by identity: they need not be hashable
 
@@ -34,6 +35,8 @@ class Made:
 class Operator:
     """Something that is called as one step of a graph."""
 
+    made: Made | None = None  # of a class whose objects the pipeline makes: how that of the example was made
+
     def __init__(self, target: Callable[..., Any], *, name: str | None = None, side_effects: bool = False) -> None:
         self.target = target
         self.side_effects = side_effects
@@ -44,6 +47,9 @@ class Operator:
         session = recording_of(args, kwargs)
         if session is None:
             return self.target(*args, **kwargs)
+        held = getattr(self.target, "__self__", self.target)
+        if made(held) is not None and hides(held, 2):  # set by the pipeline, where no step sees it
+            raise hidden(held)
         examples.note(self.target, handed(args), handed(kwargs))
         return session.operator(self, args, kwargs)
 

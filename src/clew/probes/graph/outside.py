@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -13,10 +13,15 @@ from clew.probes.libraries import is_library
 from clew.probes.lines.engine import original_code
 
 from .parts import CHANGING, COLLECTIONS, alike, copied, hides, size
+from .purity import changed_globals
 from .traced import Traced, raw
 
 _SCALARS = (int, float, str, bytes, bool, type(None), complex)
 _LARGE = 10_000
+_LOOKED_INTO = 1000  # of longer containers the objects in them are not looked into
+_WRITTEN = (0, "")  # beside the names that are seen: those that operators write
+_BY_PIPELINE = "the pipeline changed {} while it was recorded, and the graph will not"
+_BY_OPERATOR = "an operator changes {}, and what the pipeline itself reads of it is a constant of the graph"
 _here = threading.local()
 
 
@@ -36,19 +41,30 @@ def note(function: FunctionType, owner: Any = None) -> None:
             seen.setdefault((id(holder), name), (holder, value, _as_it_is(value)))
 
 
-def settle() -> list[str]:
-    """What has changed since, by name; recorded values that were left in it are made plain."""
+def note_operator(target: Any) -> None:
+    """An operator is called: the names of its module that it changes, each time."""
+    stack, function = _here.__dict__.get("seen"), getattr(target, "__func__", target)
+    if stack and isinstance(function, FunctionType):
+        scope = function.__globals__
+        changed = {(id(scope), name) for name in changed_globals(function) if not is_object(scope.get(name))}
+        stack[-1][_WRITTEN] = stack[-1].get(_WRITTEN, set()) | changed
+
+
+def settle(is_owner: Callable[[Any], bool]) -> list[str]:
+    """What has changed since, or is changed by operators, in words; recorded values left in it are made plain."""
     seen = _here.__dict__["seen"].pop()
-    changed = []
+    written = seen.pop(_WRITTEN, set())
+    changed = {name: _BY_OPERATOR for scope, name in seen if (scope, name) in written}
     for (_, name), (holder, value, was) in seen.items():
         now = _now(holder, name, value)
-        if now is not value or not alike(_as_it_is(value), was):
-            changed.append(f"{holder.__name__}.{name}" if isinstance(holder, type) else name)
+        said = f"{holder.__name__}.{name}" if isinstance(holder, type) else name
+        if said not in changed and not is_owner(value) and (now is not value or not alike(_as_it_is(value), was)):
+            changed[said] = _BY_PIPELINE
         if type(now) is Traced:
             _put_back(holder, name, raw(now))
         elif hides(now, 3):
             _cleaned(now, 3)
-    return changed
+    return [words.format(name) for name, words in changed.items()]
 
 
 def _now(holder: Any, name: str, value: Any) -> Any:
@@ -85,24 +101,35 @@ def _attributes(value: Any, names: tuple[str, ...]) -> Iterator[tuple[Any, str, 
     """Those of a module or a class of the user's own that a function may name."""
     if isinstance(value, ModuleType) and not is_library(str(getattr(value, "__file__", None) or os.__file__)):
         yield from ((vars(value), name, vars(value)[name]) for name in names if name in vars(value))
-    elif isinstance(value, type) and not is_library(_file_of(value)):
+    elif isinstance(value, type) and is_users(value):
         yield from ((value, name, vars(value)[name]) for name in names if name in vars(value))
+
+
+def is_users(kind: type) -> bool:
+    """Whether a class is of the user's own code."""
+    return not is_library(_file_of(kind))
 
 
 def is_object(value: Any) -> bool:
     """An object of a class of the user's own."""
     kind = type(value)
-    if kind is Traced or isinstance(value, (type, ModuleType, FunctionType)) or is_library(_file_of(kind)):
+    if kind is Traced or isinstance(value, (type, ModuleType, FunctionType)) or not is_users(kind):
         return False
     if any("__clew_op__" in vars(base) for base in type.mro(kind)):  # what an operator does to its object is its own
         return False
     return hasattr(value, "__dict__")
 
 
-def _as_it_is(value: Any, depth: int = 3) -> Any:
-    if depth == 0 or not is_object(value):
+def _as_it_is(value: Any, depth: int = 5, known: dict[int, Any] | None = None) -> Any:
+    """What an object, or a container, holds now; each object in it once."""
+    known = {} if known is None else known
+    is_container = type(value) in (list, tuple, dict) and len(value) <= _LOOKED_INTO
+    if depth == 0 or id(value) in known or len(known) > _LARGE or not (is_container or is_object(value)):
         return copied(value)
-    return {name: _as_it_is(one, depth - 1) for name, one in object.__getattribute__(value, "__dict__").items()}
+    known[id(value)] = value
+    held = value if is_container else object.__getattribute__(value, "__dict__")
+    parts = held.items() if isinstance(held, dict) else enumerate(held)
+    return {key: _as_it_is(part, depth - 1, known) for key, part in parts}
 
 
 def _file_of(kind: type) -> str:

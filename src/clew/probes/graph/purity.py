@@ -40,6 +40,7 @@ _TYPES = (
     "datetime",
 )
 _known: dict[int, tuple[CodeType, bool]] = {}
+_changing: dict[int, tuple[CodeType, set[str]]] = {}
 
 
 def only_reads(step: Step) -> bool:
@@ -70,6 +71,25 @@ def method_reads(step: Step, owner: Any) -> bool:
     if type(owner).__name__ not in _TYPES or any(name in step.kwargs for name in ("out", "inplace")):
         return False
     return not is_changer(step.target)
+
+
+def changed_globals(function: FunctionType) -> set[str]:
+    """The names of its module that a function sets, or changes the values of, as far as its source tells."""
+    written = original_code(function)
+    known = _changing.get(id(written))
+    if known is None or known[0] is not written:
+        known = _changing[id(written)] = (written, _changed_globals(function, written))
+    return known[1]
+
+
+def _changed_globals(function: FunctionType, written: CodeType) -> set[str]:
+    found = source.find(written, function.__globals__)
+    if isinstance(found, source.Unknown):
+        return set()
+    nodes = list(ast.walk(found.node))
+    declared = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
+    local = {*written.co_varnames, *written.co_cellvars, *written.co_freevars}
+    return declared | {name for name in _changed_names(nodes) if name not in local and name in function.__globals__}
 
 
 def _reads(function: FunctionType) -> bool:

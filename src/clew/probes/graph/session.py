@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 from clew.errors import GraphError
 from clew.values.classes import type_name
 
-from . import operations, outside, tensorflow
+from . import operations, outside, protocols, tensorflow
 from .changes import Before, Changes, can_change, kept, leaves_arguments, may_change
+from .closures import closed
 from .nodes import SEEN, Const, Event, Guard, Input, Ref, Step, Template, Where
+from .objects import Objects
 from .parts import PLAIN, Handed, copied, handed, holds_traced, traced_in
 from .templates import Templates, settled
 from .traced import Traced, is_traced, raw
@@ -66,6 +68,7 @@ class Session:
         self._raised: list[tuple[BaseException, int]] = []
         self._templates = Templates(self)
         self.changes = Changes(self)
+        self.objects = Objects(self)
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -80,12 +83,12 @@ class Session:
         finally:
             self.closed = True
             _open.remove(self)
+            protocols.put_back(lambda: not _open)
             _session.reset(token)
-            changed = outside.settle()
-        for name in changed:
+            changed = outside.settle(self.objects.is_owner)
+        for words in changed:
             where = place()
-            said = f"{where}: the pipeline changed {name} while it was recorded, and the graph will not."
-            told = f"{said} Do that in a clew.op with side_effects=True."
+            told = f"{where}: {words}. Do both in operators: clew.op, with side_effects=True."
             warnings.warn_explicit(told, ConstantWarning, where.file, where.line)
 
     @contextmanager
@@ -113,6 +116,11 @@ class Session:
     def holds_constant(self, value: Any) -> bool:
         return self._templates.holds(value)
 
+    def born(self, made: Any) -> Any:
+        """An operator's object that the pipeline has made is a constant, and must stay as it is."""
+        self._templates.born[id(made)] = made
+        return made
+
     # ---- steps
 
     def step(
@@ -138,12 +146,16 @@ class Session:
         """An operator is called."""
         if self.closed:
             return op.call(*handed(args), **handed(kwargs))
+        outside.note_operator(op.target)
         step = Step(-1, "operator", op, (), {}, place(), effect=op.side_effects)
         return self._done(step, op.call, args, kwargs, None)
 
     def _done(self, step: Step, do: Callable[..., Any], args: Any, kwargs: dict[str, Any], changes: Any) -> Any:
         self.changes.check()
         args, kwargs = settled(args), settled(kwargs)
+        if step.kind in ("method", "function"):  # an operator may keep it, and call it when its names are others
+            args = tuple(closed(self, arg) for arg in args)
+            kwargs = {name: closed(self, value) for name, value in kwargs.items()}
         step.args, step.kwargs = self._given(args, kwargs)
         pairs: Handed = []
         plain, named = [handed(arg, pairs) for arg in args], {name: handed(kwargs[name], pairs) for name in kwargs}
@@ -170,6 +182,7 @@ class Session:
                 _as_call(step)
         elif altered and not step.effect:
             step.effect, step.changes = True, tuple(dict.fromkeys(altered))
+        self.objects.note(step)
         given = self.ended(step, result)
         self._settle(touched, kept(step, plain, result, pairs), step.where)
         return given

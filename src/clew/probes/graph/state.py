@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodType
+from typing import Any
 
 from clew.probes.libraries import is_library
 from clew.probes.lines import source
 from clew.probes.lines.engine import original_code
 
 from .nodes import Step
+from .outside import is_users
 from .purity import is_changer
 
 _ALL = "*"
@@ -46,21 +49,39 @@ def _meet(some: frozenset[str], others: frozenset[str]) -> bool:
 
 def state_of(step: Step) -> State | None:
     """None for a step that is no method of an object."""
+    target = _method_of(step)
+    function = None if target is None else inspect.unwrap(target.__func__)
+    if target is None or not isinstance(function, FunctionType):
+        return None
+    owner = target.__self__
+    return State(id(owner), *_used(function, owner if isinstance(owner, type) else type(owner)))
+
+
+def owner_of(step: Step) -> Any:
+    """The object that a step is a method of; None if it is none."""
+    target = _method_of(step)
+    return None if target is None else target.__self__
+
+
+def _method_of(step: Step) -> MethodType | None:
     if step.kind != "operator":
         return None
     target = getattr(step.target, "inner", step.target)  # clew.map: of the operator it calls
     target = getattr(target, "target", target)
-    if not isinstance(target, MethodType):
-        call = getattr(type(target), "__call__", None)  # noqa: B004
-        if not isinstance(call, FunctionType):
-            return None
-        target = MethodType(call, target)
-    if isinstance(target.__self__, type):
-        return None
-    function = inspect.unwrap(target.__func__)
-    if not isinstance(function, FunctionType):
-        return None
-    return State(id(target.__self__), *_used(function, type(target.__self__)))
+    if isinstance(target, MethodType):
+        return target
+    torch = sys.modules.get("torch")
+    is_module = torch is not None and isinstance(target, torch.nn.Module)
+    call = getattr(type(target), "forward" if is_module else "__call__", None)
+    return MethodType(call, target) if isinstance(call, FunctionType) else None
+
+
+def keeps_something(cls: type) -> bool:
+    """Whether the objects of a class change when their methods are called, constructors aside."""
+    bases = [base for base in type.mro(cls) if is_users(base)]
+    parts = ((name, inspect.unwrap(part)) for base in bases for name, part in vars(base).items() if callable(part))
+    methods = [part for name, part in parts if isinstance(part, FunctionType) and name not in ("__init__", "__new__")]
+    return any(_used(method, cls)[1] for method in methods)
 
 
 def _used(function: FunctionType, cls: type) -> tuple[frozenset[str], frozenset[str]]:

@@ -42,6 +42,7 @@ class Templates:
         self._session = session
         self._constants: dict[int, tuple[Any, Const]] = {}
         self._watched: dict[int, tuple[Any, bytes]] = {}
+        self.born: dict[int, Any] = {}  # operators' objects that the pipeline made, and that keep nothing by themselves
         self.replaced: dict[int, Ref] = {}  # containers that stand for a value of their own, for one step
 
     def of(self, value: Any) -> Template:
@@ -57,8 +58,9 @@ class Templates:
         if holds_traced(value) or (self.replaced and found_by_id(self.replaced, value)):
             return self._container(value)
         if hides(value):
-            raise _hidden(value)
-        return self._constant(value)
+            raise hidden(value)
+        changed = self._session.objects.value_of(value)
+        return self._constant(value) if changed is None else Ref(changed._self_id)
 
     def holds(self, value: Any) -> bool:
         """Whether a container is remembered here, with the constant made of it."""
@@ -144,7 +146,7 @@ class Templates:
     def _watch(self, value: Any) -> None:
         """An object of the pipeline's own that cannot be copied must stay as it is once a step has had it."""
         is_array = type(value).__name__ in ("ndarray", "Tensor") and getattr(value, "nbytes", 0) <= _LARGEST_ARRAY
-        if id(value) not in self._watched and (is_array or outside.is_object(value)):
+        if id(value) not in self._watched and (is_array or outside.is_object(value) or id(value) in self.born):
             self._watched[id(value)] = (value, capture(value).digest)
 
     def check(self) -> None:
@@ -152,10 +154,11 @@ class Templates:
         for value, digest in self._watched.values():
             if capture(value).digest != digest:
                 what = f"a {type(value).__name__} of the pipeline was changed after a step had used it."
-                raise GraphError("graph-shared", what, "Change it in an operator, or before the first use.")
+                raise GraphError("graph-shared", what, "Change it before the first use, or make its class a clew.op.")
 
 
-def _hidden(value: Any) -> GraphError:
+def hidden(value: Any) -> GraphError:
+    """The error for an object or a function with recorded values in it, which no step could be given again."""
     from .session import place
 
     kind = "function" if isinstance(value, FunctionType) else type(value).__name__

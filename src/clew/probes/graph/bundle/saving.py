@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,6 +54,7 @@ class _Writer:
         self.operators: list[dict[str, Any]] = []
         self._numbers: dict[Any, int] = {}
         self._held: list[Any] = []
+        self._opened: list[dict[str, str]] = []  # by constructors that the pipeline calls
 
     def page(self, graph: Graph) -> dict[str, Any]:
         """What graph.json says; the files it speaks of are written on the way."""
@@ -79,7 +80,7 @@ class _Writer:
         taken, added = self.encoder.assets, self.encoder.assets.added
         opened = [one for each in self.encoder.objects if each and each["$"] == "made" for one in each.pop("opened")]
         read = [one for file in self.encoder.code.read for one in taken.of_module(*file)]
-        found = list({one["given"]: one for one in (*added, *read, *opened)}.values())
+        found = list({one["given"]: one for one in (*added, *read, *opened, *self._opened)}.values())
         return [*found, *taken.beside_code(found, self.encoder.code.roots)]
 
     def _packages(self, said: dict[str, Any]) -> set[str]:
@@ -122,15 +123,29 @@ class _Writer:
                 kind, target = "operator", Operator(own, name=target.rpartition(":")[2])
             said: dict[str, Any] = {"id": step.id, "kind": kind}
             said["target"] = self._operator(target) if kind == "operator" else target
-            said["args"] = [self._template(arg) for arg in step.args]
-            if step.kwargs:
-                said["kwargs"] = [[name, self._template(value)] for name, value in step.kwargs.items()]
+            args, kwargs = self._given(step)
+            said["args"] = [self._template(arg) for arg in args]
+            if kwargs:
+                said["kwargs"] = [[name, self._template(value)] for name, value in kwargs.items()]
             said["where"] = _where(step.where)
             if step.changes:
                 said["changes"] = list(step.changes)
             said.update({mark: True for mark in MARKS if getattr(step, mark)})
             said["type"] = step.type
             return said
+
+    def _given(self, step: Step) -> tuple[Sequence[Template], dict[str, Template]]:
+        """What a step is given; of a constructor that the pipeline calls, with the files it names taken along."""
+        how = getattr(step.target, "made", None)
+        if how is None:
+            return step.args, step.kwargs
+        taken = self.encoder.assets.of_constructor(how, f"{how.cls.__name__}()")
+        self._opened += taken.opened
+        args = [Const(new) if isinstance(old, Const) else old for old, new in zip(step.args, taken.args, strict=True)]
+        named = {
+            name: Const(taken.kwargs[name]) if isinstance(old, Const) else old for name, old in step.kwargs.items()
+        }
+        return args, named
 
     @property
     def _steps(self) -> list[Step]:
