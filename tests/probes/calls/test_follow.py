@@ -693,3 +693,28 @@ def main(n):
         module.main(200)
     assert 50 < longest < 200
     assert len(clew.open(run.path).calls("f")) == 200
+
+
+DECORATED_INSIDE = """
+import clew
+
+def main(k):
+    @clew.follow(show=False)
+    def followed(i):
+        return i + k
+
+    @clew.watch("y")
+    def watched(i):
+        y = i * k
+        return y
+
+    return followed(1) + watched(2)
+"""
+
+
+def test_a_function_made_inside_a_followed_one_may_be_followed_or_watched_itself(tmp_path: Path) -> None:
+    run = followed(tmp_path, DECORATED_INSIDE, args=(3,))
+    assert names(run) == [["main", "main.<locals>.followed", "main.<locals>.watched"]]
+    assert run.calls("main")[0].result == 10
+    assert list(run["y"].values) == [6]
+    assert not any("events" in note.text for note in run.ledger)

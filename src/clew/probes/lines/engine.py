@@ -53,6 +53,8 @@ class Follow(NamedTuple):
 
 
 _known: weakref.WeakKeyDictionary[FunctionType, Instrumented] = weakref.WeakKeyDictionary()
+#: Code of functions defined inside followed ones, which is rewritten before they are made: as it was, and how followed.
+_inside: weakref.WeakKeyDictionary[CodeType, tuple[CodeType, Follow]] = weakref.WeakKeyDictionary()
 _cache: dict[tuple[object, ...], tuple[CodeType, Plan]] = {}
 _CACHE_SIZE = 1024
 _lock = threading.RLock()
@@ -61,7 +63,7 @@ _lock = threading.RLock()
 def instrument(function: FunctionType, options: Options, group: str | None = None) -> bool:
     """Watch a function; a second request adds to the first. False if nothing in it concerns the request."""
     with _lock:
-        known = _known.get(function) or Instrumented(function.__code__)
+        known = _known.get(function) or _untouched(function)
         if group is not None and not _concerns(function, known.original, options):
             return False
         known.requests.append((options, group))
@@ -83,7 +85,7 @@ def instrument(function: FunctionType, options: Options, group: str | None = Non
 def follow(function: FunctionType, wanted: Follow | None) -> str:
     """Follow the calls of a function, or no longer; "" or why it cannot be done."""
     with _lock:
-        known = _known.get(function) or Instrumented(function.__code__)
+        known = _known.get(function) or _untouched(function)
         before, known.follow = known.follow, wanted
         if wanted is None and not known.requests:
             function.__code__ = known.original
@@ -118,6 +120,12 @@ def uninstrument(function: FunctionType, options: Options) -> None:
             made[1].owners.add(function)
 
 
+def _untouched(function: FunctionType) -> Instrumented:
+    """A function of which nothing was asked yet; if it was made inside a followed one, it is followed."""
+    code, wanted = _inside.get(function.__code__, (function.__code__, None))
+    return Instrumented(code, follow=wanted)
+
+
 def is_ours(function: FunctionType) -> bool:
     """Whether a function was made with code that is rewritten already (inside a followed one, or by `clew run`)."""
     if function in _known:
@@ -128,7 +136,7 @@ def is_ours(function: FunctionType) -> bool:
 def original_code(function: FunctionType) -> CodeType:
     """The code as the user wrote it."""
     known = _known.get(function)
-    return function.__code__ if known is None else known.original
+    return _inside.get(function.__code__, (function.__code__,))[0] if known is None else known.original
 
 
 def followed(function: FunctionType) -> Follow | None:
@@ -264,6 +272,7 @@ def _inner(code: CodeType, module: str | None, follow: Follow) -> CodeType:
             )
             if not isinstance(made, source.Unknown):
                 compilers.exempt(made[0])
+                _inside[made[0]] = code, follow
                 return made[0]
     return inner_followed(code, module, follow)
 
