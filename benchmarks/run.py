@@ -26,6 +26,7 @@ QUESTIONS = (
     "graphs",
     "store",
     "diff",
+    "page",
     "importing",
     "scaling",
 )
