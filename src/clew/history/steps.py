@@ -63,8 +63,8 @@ class Steps:
         lacking = np.ones(len(rows), dtype=np.bool_)
         for marks, places, said in self._said(rows):
             numbers = marks.numbers(said)
-            if numbers is None:
-                return None
+            if numbers is None or len(numbers) == len(rows):
+                return numbers
             steps[places] = numbers
             lacking[places] = False
         if lacking.any():
@@ -181,13 +181,15 @@ class Marks:
     def _numbers(self) -> npt.NDArray[np.float64] | None:
         """The step of every mark, if all of them are finite numbers in the rows themselves."""
         told = self.row < 0
-        said = self.row[~told]
+        said = self.row[~told] if bool(told.any()) else self.row
         kinds = self.changes.gather("kind", said)
         if not bool(((kinds == Kind.INT) | (kinds == Kind.FLOAT)).all()):
             return None
-        steps = np.empty(self.count)
-        steps[told] = self.calls.start("step")[-1 - self.row[told]]
-        steps[~told] = self.changes.gather("number", said)
+        steps = self.changes.gather("number", said)
+        if len(said) < self.count:
+            steps, numbers = np.empty(self.count), steps
+            steps[told] = self.calls.start("step")[-1 - self.row[told]]
+            steps[~told] = numbers
         return steps if bool(np.isfinite(steps).all()) else None
 
     def _row_key(self, call: Column, row: Column) -> Rows:
@@ -233,7 +235,9 @@ class Marks:
         """For each row of the shard the last mark at or before it; where calls come one after the other."""
         said = np.zeros(self.table.lengths[self.shard], dtype=np.bool_)
         said[self.row] = True
-        return np.cumsum(said, dtype=np.int32) - 1
+        last = np.cumsum(said, dtype=np.int32)
+        last -= 1  # in place: a column of ten million rows more would cost as much as the sum
+        return last
 
     def _last_by_time(self, call: Column, time: Column, rows: Rows) -> Rows:
         """As `_last`, where rows are out of order: marks and questions sorted together, the last mark carried on."""
