@@ -205,7 +205,8 @@ def test_times_of_two_units_are_compared_as_times(tmp_path: Path) -> None:
 
 
 def test_the_index_and_the_order_of_columns_are_part_of_a_table(tmp_path: Path) -> None:
-    pandas = pytest.importorskip("pandas")
+    import pandas
+
     table = pandas.DataFrame({"a": [1, 2], "b": [3, 4]})
     assert diff(tmp_path / "1", table, table.copy()).equal
     assert first(tmp_path / "2", table, table.set_axis([0, 5])).measure.path == ".index"

@@ -22,7 +22,7 @@ VERBS = {
     "view": "look at runs in the browser",
     "report": "one HTML file of a run, to send away",
     "diff": "where two runs first differ",
-    "export": "write a run as JSON, CSV, Parquet or HDF5",
+    "export": "write a run for other tools: JSON, CSV, Parquet, HDF5, Zarr, TensorBoard, Perfetto",
     "inspect": "what is inside a saved graph; nothing of it is run",
     "run-graph": "run a saved graph over the rows of a file",
     "doctor": "what clew finds on this machine",

@@ -285,7 +285,7 @@ def test_an_object_of_a_library_that_is_filled_is_another_each_time(pipeline: Ca
 
 
 def test_what_an_estimator_has_learned_in_the_pipeline_is_read_again() -> None:
-    sklearn = pytest.importorskip("sklearn.preprocessing")
+    import sklearn.preprocessing as sklearn
 
     def fitted(xs: Any) -> Any:
         scaler = clew.op(sklearn.StandardScaler())
