@@ -10,6 +10,8 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,11 +23,12 @@ from probes.graph.bundling import python, write
 SOURCE = str(Path(__file__).parents[2] / "src")
 
 
-def test_it_prints_the_address_serves_and_ends_with_ctrl_c(tmp_path: Path) -> None:
-    run = simple_run(tmp_path, {"loss": [1.0, 2.0]})
-    environment = {**os.environ, "CLEW_DIR": str(tmp_path), "PYTHONPATH": SOURCE}
-    command = [sys.executable, "-m", "clew", "view", str(run.path), "--no-browser", "--port", "0"]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+@contextmanager
+def viewing(name: str, runs: Path, cwd: Path) -> Iterator[tuple[str, str, str]]:
+    """`clew view` in a process of its own: its address, its token and the route it begins with; Ctrl-C ends it."""
+    environment = {**os.environ, "CLEW_DIR": str(runs), "PYTHONPATH": SOURCE}
+    command = [sys.executable, "-m", "clew", "view", name, "--no-browser", "--port", "0"]
+    with subprocess.Popen(command, env=environment, cwd=cwd, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             told = ""
@@ -33,14 +36,20 @@ def test_it_prints_the_address_serves_and_ends_with_ctrl_c(tmp_path: Path) -> No
                 line = process.stdout.readline()
                 assert line, "it ended"
                 told += line
-            address = re.search(r"(http://127\.0\.0\.1:\d+)/\?(token=[\w-]+)#/run/([0-9a-f]+)", told)
+            address = re.search(r"(http://127\.0\.0\.1:\d+)/\?(token=[\w-]+)#(\S+)", told)
             assert address is not None
-            with urllib.request.urlopen(f"{address[1]}/api/run/{address[3]}?{address[2]}", timeout=20) as answer:
-                assert json.load(answer)["names"][0]["name"] == "loss"
+            yield address[1], address[2], address[3]
             process.send_signal(signal.SIGINT)
             assert process.wait(20) == 0
         finally:
             process.kill()
+
+
+def test_it_prints_the_address_serves_and_ends_with_ctrl_c(tmp_path: Path) -> None:
+    run = simple_run(tmp_path, {"loss": [1.0, 2.0]})
+    with viewing(str(run.path), tmp_path, tmp_path) as (address, token, route):
+        with urllib.request.urlopen(f"{address}/api{route}?{token}", timeout=20) as answer:
+            assert json.load(answer)["names"][0]["name"] == "loss"
 
 
 def test_a_saved_graph_is_drawn_and_nothing_of_it_runs(tmp_path: Path) -> None:
@@ -48,25 +57,11 @@ def test_a_saved_graph_is_drawn_and_nothing_of_it_runs(tmp_path: Path) -> None:
     program = "import clew\nfrom ops import double\nclew.record(lambda x: double(x) + 1, 2).save('bundle.zip')\n"
     python(program, tmp_path)
     (tmp_path / "ran").unlink()
-    environment = {**os.environ, "CLEW_DIR": str(tmp_path / "runs"), "PYTHONPATH": SOURCE}
-    command = [sys.executable, "-m", "clew", "view", "bundle.zip", "--no-browser", "--port", "0"]
-    with subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            told = ""
-            while "Ctrl-C" not in told:
-                line = process.stdout.readline()
-                assert line, "it ended"
-                told += line
-            address = re.search(r"(http://127\.0\.0\.1:\d+)/\?(token=[\w-]+)#/run/([0-9a-f]+)/graph", told)
-            assert address is not None
-            with urllib.request.urlopen(f"{address[1]}/api/run/{address[3]}/graph?{address[2]}", timeout=20) as answer:
-                drawn = json.load(answer)
-            assert [node["label"] for node in drawn["nodes"]] == ["x", "double", "· + 1", "output"]
-            process.send_signal(signal.SIGINT)
-            assert process.wait(20) == 0
-        finally:
-            process.kill()
+    with viewing("bundle.zip", tmp_path / "runs", tmp_path) as (address, token, route):
+        assert route.endswith("/graph")
+        with urllib.request.urlopen(f"{address}/api{route}?{token}", timeout=20) as answer:
+            drawn = json.load(answer)
+        assert [node["label"] for node in drawn["nodes"]] == ["x", "double", "· + 1", "output"]
     assert not (tmp_path / "ran").exists()
 
 

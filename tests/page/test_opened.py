@@ -99,3 +99,21 @@ def test_a_long_run_is_prepared_while_nobody_asks(page: Page, folder: Path, monk
     page.of(folder)
     page.of(folder)
     assert made == ["loss", "weight"]
+
+
+def test_a_long_run_has_the_curve_it_begins_with_made_first_while_nobody_asks(
+    growing: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, shard, call = growing
+    for name in (*"abcdefg", "val_loss"):
+        shard.change(call, name, 1.0)
+    shard.flush()
+    opened = Page(written.folder.parents[1]).shelf.opened(run_id(written.folder))
+    made: list[str] = []
+    monkeypatch.setattr("clew.page.curves.curve_of", lambda opened, name, axis: made.append(name))
+    opened.warm()
+    assert made == []  # it is short
+    monkeypatch.setattr(opened_module, "LONG", 1)
+    opened.warm()
+    opened.warm()
+    assert made == ["val_loss", "x", "a", "b", "c", "d"]

@@ -37,7 +37,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         opened = not args.no_browser and open_browser(served.address)
         _say(served, opened)
-        _warm_up()
+        _warm_up(served, folders)
         served.wait()
     except KeyboardInterrupt:
         print()
@@ -97,8 +97,15 @@ def _say(served: Served, opened: bool) -> None:
     print("Ctrl-C ends it.", flush=True)
 
 
-def _warm_up() -> None:
-    """What the first answers need, loaded while the browser starts."""
+def _warm_up(served: Served, folders: list[Path]) -> None:
+    """What the first answers need, loaded and begun while the browser starts."""
     import clew.page.answers.overview
     import clew.page.answers.series
     import clew.page.answers.tree  # noqa: F401
+    from clew.page.shelf import run_id
+
+    for folder in folders:
+        try:
+            served.shelf.opened(run_id(folder.absolute())).warm()
+        except Exception:  # whoever asks is told
+            pass

@@ -119,7 +119,7 @@ class Opened:
             if self._warmed or len(self.tables.table) < LONG:
                 return
             self._warmed = True
-            names = self.run.names[:WARMED]
+            names = sorted(self.run.names, key=lambda name: "loss" not in name.lower())[:WARMED]  # as the page begins
         work = [partial(curve_of, self, name, "step") for name in names] + [partial(tree, self, Query())]
         for one in work:
             while self._waiting:
