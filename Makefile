@@ -1,4 +1,4 @@
-# `make help` lists what there is. Everything works in a fresh clone with nothing but a Python 3.11–3.13 and pip.
+# `make help` lists what there is. Everything works in a fresh clone with nothing but a Python 3.11–3.15 and pip.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -10,14 +10,22 @@ BIN := $(VENV)/bin
 # 3.11 if there is one: the primary Python, on which a missing torch is an error and not a reason to skip.
 VERSION := $(shell scripts/find-python 3.11 >/dev/null && echo 3.11 || echo any)
 OTHERS := 3.12 3.13
+# Tested by `make test-new` and `make test-all` only: they are fetched, and the suite must not depend on that.
+NEW := 3.14 3.15
+# On the newest of these that is here all tests that need no torch are run; on the others those of scripts/test-on that
+# depend most on the interpreter. `make test-all` runs all on all.
+SET ?= engine
+NEWEST = $(shell for version in $(OTHERS); do ! scripts/find-python $$version >/dev/null || echo $$version; done | tail -1)
 PYTEST_ARGS ?= -n auto
+# Where the libraries that clew depends on are used.
+FLOOR_TESTS := tests/values tests/store tests/export tests/page tests/engines tests/test_recording.py
 WHEEL_VENV := build/wheel-venv
 # Tests run side by side: torch keeps to one thread in each.
-test test-primary test-others test-tf: export OMP_NUM_THREADS ?= 1
+test test-new test-all test-primary test-others test-tf test-floors faults: export OMP_NUM_THREADS ?= 1
 # Where this is set, each of the hundreds of programs that the tests start would compile clew anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo environments test test-web test-primary test-others test-tf pictures bench lint format types docs wheel-check clean
+.PHONY: help demo environments test test-new test-all test-web test-primary test-others test-tf test-floors faults pictures bench lint format types docs wheel-check clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -29,11 +37,15 @@ demo:  ## a small training run, recorded, and what was recorded: in the terminal
 	$(BIN)/clew show latest accuracy
 	$(BIN)/clew report latest -o report.html
 
-# Installing keeps one core busy: the others' environments are made beside the primary one.
+# Installing keeps one core busy: the others' environments are made beside the primary one. A Python that is not here is
+# fetched; where that fails, build/tests keeps the reason, and the others are tested.
 environments:
+	@mkdir -p build/tests
 	@others() { \
 	    for version in $(OTHERS); do \
-	        ! scripts/find-python $$version >/dev/null || scripts/venv .venv-$$version $$version test; \
+	        if scripts/find-python $$version >/dev/null || scripts/get-python $$version >/dev/null 2>build/tests/$$version.missing; then \
+	            scripts/venv .venv-$$version $$version test; \
+	        fi; \
 	    done; \
 	    scripts/venv .venv-tf 3.11 test-tf; \
 	}; \
@@ -45,7 +57,17 @@ environments:
 	wait $$browser || failed=yes; \
 	[ -z "$$failed" ]
 
-test: test-web test-primary test-others  ## the whole suite on 3.11, then all that needs no torch on 3.12 and 3.13
+test: test-web test-primary test-others  ## the whole suite on 3.11, what needs no torch on 3.13, the engine's tests on 3.12
+
+test-new:  ## the tests that depend most on the interpreter on 3.14 and 3.15, which are fetched where they are missing
+	@for version in $(NEW); do \
+	    scripts/find-python $$version >/dev/null || scripts/get-python $$version >/dev/null || true; \
+	done
+	@$(MAKE) --no-print-directory test-others OTHERS="$(NEW)" NEWEST=none
+
+test-all: SET := all
+test-all: OTHERS += $(NEW)
+test-all: test-web test-primary test-others  ## the same with all that needs no torch on every other Python
 
 test-web:  ## the page's own tests and types, and the page, built
 	@scripts/venv $(VENV) $(VERSION) test-torch hyrax
@@ -57,8 +79,7 @@ test-primary:
 	@scripts/venv $(VENV) $(VERSION) test-torch hyrax
 	@$(BIN)/python scripts/build_page.py
 	@scripts/browser >/dev/null
-	@echo "== $$($(BIN)/python --version), all tests"
-	CLEW_PRIMARY=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
+	CLEW_PRIMARY=1 scripts/test-on $(VENV) all $(PYTEST_ARGS)
 
 test-others:
 	@failed=; \
@@ -66,14 +87,23 @@ test-others:
 	for version in $(OTHERS); do \
 	    [ "$$version" != "$$primary" ] || continue; \
 	    if ! scripts/find-python $$version >/dev/null; then \
-	        echo "== Python $$version is not on this machine: not tested"; \
+	        echo "== Python $$version is not on this machine: not tested (scripts/get-python $$version fetches it)"; \
 	        continue; \
 	    fi; \
 	    scripts/venv .venv-$$version $$version test; \
-	    echo "== $$(.venv-$$version/bin/python --version), the tests that need no torch"; \
-	    .venv-$$version/bin/python -m pytest $(PYTEST_ARGS) || failed="$$failed $$version"; \
+	    set=$(SET); [ $$version != "$(NEWEST)" ] || set=all; \
+	    scripts/test-on .venv-$$version $$set $(PYTEST_ARGS) || failed="$$failed $$version"; \
 	done; \
 	[ -z "$$failed" ] || { echo "failed on:$$failed"; exit 1; }
+
+faults:  ## the long forms of tests/faults and tests/hostile: thousands of forged and damaged runs
+	@scripts/venv $(VENV) $(VERSION) test-torch hyrax
+	CLEW_PRIMARY=1 $(BIN)/python -m pytest --slow $(PYTEST_ARGS) tests/faults tests/hostile
+
+test-floors:  ## with the lowest versions pyproject.toml allows: values, store, exports, the page
+	@scripts/venv .venv-floors 3.11 test-floors
+	@# what is deprecated in libraries of that age is no matter of ours
+	CLEW_PRIMARY=0 .venv-floors/bin/python -m pytest -W ignore::DeprecationWarning -W ignore::FutureWarning -W "ignore:The codec:UserWarning" $(PYTEST_ARGS) $(FLOOR_TESTS)
 
 test-tf:  ## TensorFlow and Keras, in an environment of their own
 	@scripts/venv .venv-tf 3.11 test-tf
@@ -105,17 +135,20 @@ types:  ## mypy, strict
 
 docs:  ## the documentation into build/docs; a dead link fails
 	@scripts/venv $(VENV) $(VERSION) docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir build/docs
+	$(BIN)/zensical build --strict --clean --config-file mkdocs.yml
 	@echo "build/docs/index.html"
 
-wheel-check:  ## build the wheel, install it alone into a clean environment, run the README's quick start from there
+wheel-check:  ## build the wheel, install it alone into a clean environment, run the README's quick start and type-check a user's program from there
 	@scripts/venv $(VENV) $(VERSION) wheel
 	mkdir -p build && rm -rf build/dist $(WHEEL_VENV)
 	$(BIN)/python -m build --wheel --outdir build/dist . >build/wheel.log || { cat build/wheel.log; exit 1; }
 	$(BIN)/python -m venv $(WHEEL_VENV)
 	$(WHEEL_VENV)/bin/python -m pip install --quiet --quiet --disable-pip-version-check build/dist/*.whl
 	$(WHEEL_VENV)/bin/python scripts/quickstart.py README.md
+	@scripts/venv $(VENV) $(VERSION) lint
+	$(BIN)/mypy --strict --config-file= --python-executable $(WHEEL_VENV)/bin/python tests/typing/user_program.py
+	$(BIN)/pyright --project tests/typing --pythonpath $(WHEEL_VENV)/bin/python
 
 clean:  ## everything that was made, but the demo's runs
-	rm -rf build .venv .venv-3.* .venv-tf .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf build .cache .venv .venv-3.* .venv-tf .venv-floors .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find src tests scripts examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -54,16 +54,16 @@ def calling(function: Callable[[int], Any], rounds: int) -> Measure:
     return lambda: timed(lambda: function(rounds)) / (4 * rounds)
 
 
-def followed(stored: bool) -> Contender:
+def recorded(instrument: Callable[[], object], stored: bool) -> Contender:
     """The program alone, with what it logged still to be taken; or from opening a run to its being closed."""
 
     def contender() -> Measure:
         import clew
-        from clew.recorder import recorder
+        from clew.recorder import backlog, recorder
 
         if not stored:
-            recorder.INTERVAL = recorder.HURRY = 3600.0
-        clew.follow(show=False)(many_calls)
+            backlog.INTERVAL = recorder.HURRY = 3600.0
+        instrument()
 
         def measure() -> float:
             run = clew.run("bench")
@@ -77,6 +77,20 @@ def followed(stored: bool) -> Contender:
         return measure
 
     return contender
+
+
+def follow() -> None:
+    import clew
+
+    clew.follow(show=False)(many_calls)
+
+
+def watch() -> None:
+    """One name in each of the functions."""
+    import clew
+
+    for function, name in ((clip, "value"), (weight, "share"), (step, "a")):
+        clew.watch(name)(function)
 
 
 def snooped(tool: str, rounds: int) -> Contender:
@@ -122,8 +136,10 @@ def viztraced() -> Measure:
 
 SMALL: dict[str, Contender] = {
     "untraced": lambda: calling(many_calls, ROUNDS),
-    "clew, the program alone": followed(stored=False),
-    "clew, stored": followed(stored=True),
+    "clew.follow, the program alone": recorded(follow, stored=False),
+    "clew.follow, stored": recorded(follow, stored=True),
+    "clew.watch, the program alone": recorded(watch, stored=False),
+    "clew.watch, stored": recorded(watch, stored=True),
     "VizTracer, arguments and results": viztraced,
     "hunter's CallPrinter": hunted,
     "snoop, depth=4": snooped("snoop", 10),
@@ -242,7 +258,7 @@ RATIOS: dict[str, Contender] = {
     "an encoder of four layers, all 36 modules": taking_turns(layers),
 }
 CONTENDERS = SMALL | RATIOS
-NOTES = {"clew, the program alone": "≤ 3 × untraced"}
+NOTES = {"clew.follow, the program alone": "≤ 3 × untraced"}
 
 
 def report(repeats: int, pythons: list[str]) -> str:

@@ -30,6 +30,23 @@ def product(matrix: Any) -> Any:
     return matrix
 
 
+def row_score(row: dict[str, Any]) -> float:
+    """Some 3 µs of Python."""
+    letters: dict[str, int] = {}
+    for letter in row["text"].lower():
+        if letter.isalpha():
+            letters[letter] = letters.get(letter, 0) + 1
+    counts = sorted(letters.values())
+    return row["weight"] * sum(place * count for place, count in enumerate(counts)) / len(row["text"])
+
+
+def scored_frame(frame: Any) -> Any:
+    """A few operations of pandas."""
+    frame = frame.assign(total=frame["a"] + frame["b"] * 2, ratio=frame["c"] / (frame["a"] + 1))
+    return frame.assign(score=np.sqrt(frame["total"]) - frame["ratio"])
+
+
+score_op = clew.op(row_score)
 add_op, squares_op, product_op = clew.op(plus_one), clew.op(squares), clew.op(product)
 
 
@@ -49,3 +66,7 @@ def heavier(x: int) -> float:
 
 def side_by_side(matrix: Any) -> Any:
     return product_op(matrix), product_op(matrix), product_op(matrix), product_op(matrix)
+
+
+def row_pipeline(row: dict[str, Any]) -> float:
+    return score_op(row)

@@ -1,4 +1,4 @@
-"""Graphs: what running one costs beside calling its functions, two processors, a million items, loading a bundle."""
+"""Graphs: what running one costs beside calling its functions, two processors, many items, bundles, torch modules."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ SMALL = {
     LOOP: loop(small, MILLION),
     "a plain loop over graph(x=x)": called(MILLION),
     HERE: mapped(two, MILLION, workers=1),
-    THREADS: mapped(two, MILLION, workers=2),
+    THREADS: mapped(two, MILLION, workers=2, processes=False),
     PROCESSES: mapped(two, MILLION, workers=2, processes=True),
     POOL: pooled(small, MILLION, PIECE),
     f"{PROCESSES}, {STARTED}": mapped_once_started(two, MILLION),
@@ -238,14 +238,55 @@ BUNDLE = {
 }
 
 
+# ---- a torch module --------------------------------------------------------------------------------------------------
+
+
+def module_call(rows: int, how: str) -> Contender:
+    """A small net, as it is, as a graph in the process that has recorded it, and loaded from a bundle."""
+
+    def contender() -> Measure:
+        import torch
+
+        from benchmarks.graphnet import Net
+
+        torch.set_num_threads(1)
+        net, given = Net().eval(), torch.randn(rows, 16)
+
+        def pipeline(x: Any) -> Any:
+            return net(x)
+
+        call: Callable[[Any], Any] = pipeline
+        if how != BY_ITSELF:
+            call = graph = clew.record(pipeline, given)
+            if how == LOADED:
+                folder = Path(tempfile.mkdtemp()) / "bundle"
+                graph.save(folder, test=False)
+                call = load(folder, trusted=True)
+
+        def work() -> None:
+            for _ in range(RUNS):
+                call(given)
+
+        return lambda: timed(work) / RUNS
+
+    return contender
+
+
+BY_ITSELF, RECORDED, LOADED = "a function that calls it", "as a graph", "loaded from a bundle"
+SIZES = {1: "a row", 256: "a batch of 256"}
+MODULE = {
+    f"{name}, {size}": module_call(rows, name) for rows, size in SIZES.items() for name in (BY_ITSELF, RECORDED, LOADED)
+}
+
+
 # ---- the page --------------------------------------------------------------------------------------------------------
 
 
-CONTENDERS = ONE | TWO | SMALL | LARGER | BUNDLE
+CONTENDERS = ONE | TWO | SMALL | LARGER | BUNDLE | MODULE
 
 
 def report(repeats: int, pythons: list[str]) -> str:
-    return "\n\n".join([_one(repeats), _two(repeats), _many(repeats), _bundle(repeats)])
+    return "\n\n".join([_one(repeats), _two(repeats), _many(repeats), _bundle(repeats), _module(repeats)])
 
 
 def _one(repeats: int) -> str:
@@ -288,3 +329,15 @@ def _many(repeats: int) -> str:
 def _bundle(repeats: int) -> str:
     result = compare(__name__, BUNDLE, repeats=repeats)
     return table(["a bundle", ""], [(name, duration(result.median(name))) for name in BUNDLE])
+
+
+def _module(repeats: int) -> str:
+    rows = []
+    for rows_in_batch, size in SIZES.items():
+        contenders = {name: one for name, one in MODULE.items() if name.endswith(f", {size}")}
+        result = compare(__name__, contenders, repeats=repeats)
+        base, reach = f"{BY_ITSELF}, {size}", "≤ 1.2 ×" if rows_in_batch == 1 else "≤ 1.05 ×"
+        for name in contenders:
+            reached = reach if name.startswith(LOADED) else ""
+            rows.append((name, duration(result.median(name)), times(result.ratio(name, base)), reached))
+    return table(["a torch module of two layers", "a call", "the module", "to reach"], rows)

@@ -18,6 +18,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.cookiejar import CookieJar
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -226,8 +227,11 @@ def serving(base: Path) -> Iterator[tuple[str, str, float]]:
         assert process.stdout is not None
         try:
             line = next(line for line in process.stdout if "http://" in line)
-            address, _, rest = line.strip().partition("/?token=")
-            yield address, rest.partition("#")[0], time.perf_counter() - begun
+            address = line.strip().partition("/open/")[0]
+            started = time.perf_counter() - begun
+            cookies = CookieJar()
+            urllib.request.build_opener(urllib.request.HTTPCookieProcessor(cookies)).open(line.strip()).close()
+            yield address, next(iter(cookies)).value or "", started
         finally:
             process.terminate()
 

@@ -24,6 +24,7 @@ QUESTIONS = (
     "model",
     "pipeline",
     "graphs",
+    "mapping",
     "store",
     "diff",
     "page",

@@ -24,11 +24,11 @@ def drained(values: Callable[[int], list[Any]], names: int = 2) -> Contender:
     def contender() -> Measure:
         import clew
         from clew import recording
-        from clew.recorder import recorder
+        from clew.recorder import backlog, recorder
         from clew.recorder.live import LiveCall
         from clew.recorder.plan import Plan, Watched
 
-        recorder.INTERVAL = recorder.HURRY = 3600.0
+        backlog.INTERVAL = recorder.HURRY = 3600.0
         watched = tuple(Watched(f"x{i}") for i in range(names))
         plan = Plan("f", "m", "f.py", 1, watched, [1, 2], [False, False])
         sites = [plan.site(1, i % names) for i in range(CHANGES)]

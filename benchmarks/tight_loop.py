@@ -46,9 +46,9 @@ def calling(function: Callable[[int], Any], rounds: int) -> Measure:
 def in_memory() -> Measure:
     """The function alone: the thread that takes what it logged comes afterwards."""
     import clew
-    from clew.recorder import recorder
+    from clew.recorder import backlog, recorder
 
-    recorder.INTERVAL = recorder.HURRY = 3600.0
+    backlog.INTERVAL = recorder.HURRY = 3600.0
     watched = clew.watch("a", "b")(loop)
 
     def measure() -> float:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from clew.probes.calls.scope import Scope
 
 os.environ["CLEW_STRICT"] = "1"
+os.environ.setdefault("CLEW_SELFTEST", "0")  # a process for each bundle: the tests of that switch it on
 for _name in ("CLEW", "CLEW_DIR", "CLEW_QUIET"):
     os.environ.pop(_name, None)
 
@@ -175,3 +176,14 @@ def _hypothesis_profiles() -> None:
 
 
 _hypothesis_profiles()
+
+
+@pytest.fixture
+def no_garbage(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """For tests that fill the stack. Finalisers and callbacks of the garbage collector that run there fail, and pytest
+    fails when it is told so."""
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: None)
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()

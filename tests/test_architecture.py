@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import clew
+
 SOURCE = Path(__file__).parent.parent / "src" / "clew"
 LEAVES = {"records", "errors", "env"}
 COMMON = LEAVES | {"trouble"}
@@ -27,12 +29,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "values": {"records", "errors", "trouble"},
     "store": COMMON,
     "recorder": COMMON | {"store", "values"},
-    "recording": COMMON | {"store", "values", "recorder", "metadata", "sizes", "history"},  # a run reads like any other
+    "live_reading": COMMON | {"history"},  # a run that is being recorded reads like any other
+    "recording": COMMON | {"store", "values", "recorder", "metadata", "sizes", "live_reading"},
     # show: the short text of `show=True`; history: what `clew.items` has recorded is given as readers see it
     "probes": COMMON | {"recording", "recorder", "values", "show", "engines", "history"},
     "engines": COMMON | {"values"},  # they bring together what was recorded, and know nothing of who recorded it
     "show": COMMON,
-    "rerun": COMMON | {"recorder"},  # it is given the call; the recorder may know whose it was
+    "rerun": COMMON | {"recorder", "show"},  # it is given the call; the recorder knows which ones are its own
     "history": COMMON | {"store", "values", "show", "rerun"},
     "compare": COMMON | {"history", "store", "show", "values"},
     "export": COMMON | {"history", "store"},
@@ -192,3 +195,14 @@ def test_only_commands_print_and_exit() -> None:
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("print", "exit", "quit", "sys.exit")
     ]
     assert found == []
+
+
+def test_type_checkers_see_the_names_that_clew_has() -> None:
+    tree = ast.parse((SOURCE / "__init__.py").read_text())
+    imports_for_types = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    seen = {
+        alias.asname or alias.name: f"{node.module}.{alias.name}" for node in imports_for_types for alias in node.names
+    }
+    loaded = {name: ".".join(home) for name, home in clew._HOMES.items()}
+    assert {name: seen.get(name) for name in loaded} == loaded
+    assert {*clew.__all__} == {*loaded, "__version__"}

@@ -68,6 +68,30 @@ def test_the_files_a_page_names_are_there(page: Path) -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
+@pytest.mark.parametrize("page", ["security.md", "limitations.md"])
+def test_the_tests_that_guard_a_promise_are_there(page: str) -> None:
+    """`tests/x/test_y.py::test_z`, and `::test_z` of the file that was named last."""
+    file, missing = "", []
+    for name in re.findall(r"`((?:tests/[\w/]+\.py)?(?:::\w+)?)`", (DOCS / page).read_text(encoding="utf-8")):
+        path, _, function = name.partition("::")
+        file = path or file
+        text = (ROOT / file).read_text(encoding="utf-8") if file and (ROOT / file).exists() else ""
+        if name and not (text and (not function or f"def {function}(" in text)):
+            missing.append(name)
+    assert missing == []
+
+
+def test_every_picture_of_a_page_is_there() -> None:
+    """`make docs` finds dead links between pages, but not these."""
+    pictures = [
+        (page.name, target)
+        for page in DOCS.glob("*.md")
+        for target in re.findall(r"!\[[^\]]*\]\(([^)\s]+)", page.read_text(encoding="utf-8"))
+    ]
+    assert pictures
+    assert [(page, target) for page, target in pictures if not (DOCS / target).exists()] == []
+
+
 def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert [page.name for page in DOCS.glob("*.md") if page.name not in navigation] == []

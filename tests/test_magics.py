@@ -288,3 +288,32 @@ def test_after_unloading_there_is_no_such_magic(shell: InteractiveShell) -> None
 
 def test_loading_the_module_does_not_need_ipython() -> None:
     assert "IPython" not in vars(sys.modules["clew.magics"])
+
+
+# ---- what fails in clew
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["magics._options", "magics._cell", "magics._display", "magics.follow", "recording.start",
+     "probes.lines.cell.Cell._compiled", "probes.lines.cell.Cell._watch_defined", "probes.lines.cell.Cell.__exit__",
+     "recording.Recording._close", "probes.lines.block.rewrite_block"],
+)  # fmt: skip
+def test_a_cell_runs_once_and_gives_its_value_whatever_fails_in_clew(
+    shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setenv("CLEW_STRICT", "0")
+    monkeypatch.setattr(f"clew.{place}", lambda *args, **kwargs: 1 / 0)
+    shell.user_ns["ran"] = []
+    done = good(shell, '%%clew --watch "a" --follow f\ndef f():\n    return 5\nran.append(1)\na = f()\na + 1')
+    assert done.result.result == 6
+    assert shell.user_ns["ran"] == [1]
+
+
+def test_the_error_of_a_cell_is_its_own_also_when_clew_fails(
+    shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLEW_STRICT", "0")
+    monkeypatch.setattr("clew.magics._display", lambda *args, **kwargs: 1 / 0)
+    done = Done(shell, '%%clew --watch "a"\na = 1\nraise LookupError("mine")')
+    assert type(done.result.error_in_exec) is LookupError

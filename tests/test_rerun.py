@@ -19,6 +19,9 @@ from clew.errors import RerunError
 from clew.history.call import Call
 from history.writing import Written
 
+# Most runs here are written by hand, without hashes of the code: tests/hostile/test_rerun.py is about those.
+TRUSTED: Any = {"trusted": True, "changed": True}
+
 MODULE = """\
 import contextlib, functools
 
@@ -128,7 +131,7 @@ def recorded(
     """One call, as it reads from a run on disk."""
     written = Written(folder / "runs")
     shard = written.shard()
-    file = file or str(folder / "rerunnable.py")
+    file = file or next(f"{entry}/rerunnable.py" for entry in sys.path if Path(entry, "rerunnable.py").is_file())
     shard.end(shard.call(function, args=args, module=module, file=file, line=line))
     shard.close()
     (call,) = written.open().calls()
@@ -141,7 +144,7 @@ def line_of(text: str) -> int:
 
 def refused(slug: str, call: Call, **replace: Any) -> str:
     with pytest.raises(RerunError) as caught:
-        call.rerun(**replace)
+        call.rerun(**TRUSTED, **replace)
     assert caught.value.slug == slug, caught.value
     return str(caught.value)
 
@@ -150,7 +153,7 @@ def refused(slug: str, call: Call, **replace: Any) -> str:
 
 
 def test_the_function_is_called_with_what_it_was_given(tmp_path: Path, code: Path) -> None:
-    assert recorded(tmp_path, "add", {"x": 1, "y": 2}).rerun() == 3
+    assert recorded(tmp_path, "add", {"x": 1, "y": 2}).rerun(**TRUSTED) == 3
 
 
 def test_arguments_recorded_as_input_rows_serve_as_well(tmp_path: Path, code: Path) -> None:
@@ -159,35 +162,35 @@ def test_arguments_recorded_as_input_rows_serve_as_well(tmp_path: Path, code: Pa
     call = shard.call("grow", module="rerunnable", file=str(code))
     shard.change(call, "items", [7], role="input")
     shard.close()
-    assert written.open().calls()[0].rerun() == [7, 1]
+    assert written.open().calls()[0].rerun(**TRUSTED) == [7, 1]
 
 
 def test_positional_keyword_and_starred_parameters_are_given_their_way(tmp_path: Path, code: Path) -> None:
     args = {"first": 1, "second": 2, "rest": (3, 4), "flag": True, "more": {"first": 5, "z": 6}}
-    assert recorded(tmp_path, "spread", args).rerun() == (1, 2, (3, 4), True, {"first": 5, "z": 6})
+    assert recorded(tmp_path, "spread", args).rerun(**TRUSTED) == (1, 2, (3, 4), True, {"first": 5, "z": 6})
 
 
 def test_a_function_that_changes_its_arguments_finds_them_as_they_were_each_time(tmp_path: Path, code: Path) -> None:
     call = recorded(tmp_path, "grow", {"items": [7]})
-    assert call.rerun() == [7, 1]
-    assert call.rerun() == [7, 1]
+    assert call.rerun(**TRUSTED) == [7, 1]
+    assert call.rerun(**TRUSTED) == [7, 1]
     assert call.args == {"items": [7]}
 
 
 def test_a_large_array_that_is_written_to_is_whole_the_next_time(tmp_path: Path, code: Path) -> None:
     """It is read from a map of the run's file; the function gets a copy."""
     call = recorded(tmp_path, "zero", {"array": np.ones(200_000)})
-    assert call.rerun() == 200_000
-    assert call.rerun() == 200_000
+    assert call.rerun(**TRUSTED) == 200_000
+    assert call.rerun(**TRUSTED) == 200_000
 
 
 def test_arguments_can_be_replaced_by_name(tmp_path: Path, code: Path) -> None:
-    assert recorded(tmp_path, "add", {"x": 1, "y": 2}).rerun(y=5) == 6
+    assert recorded(tmp_path, "add", {"x": 1, "y": 2}).rerun(**TRUSTED, y=5) == 6
 
 
 def test_a_name_that_is_no_parameter_goes_where_a_call_would_put_it(tmp_path: Path, code: Path) -> None:
     args = {"first": 1, "second": 2, "rest": (), "flag": False, "more": {"z": 6}}
-    assert recorded(tmp_path, "spread", args).rerun(new=7) == (1, 2, (), False, {"z": 6, "new": 7})
+    assert recorded(tmp_path, "spread", args).rerun(**TRUSTED, new=7) == (1, 2, (), False, {"z": 6, "new": 7})
 
 
 def test_an_argument_the_function_does_not_take_is_refused(tmp_path: Path, code: Path) -> None:
@@ -196,13 +199,13 @@ def test_an_argument_the_function_does_not_take_is_refused(tmp_path: Path, code:
 
 
 def test_a_parameter_that_has_come_since_has_its_default(tmp_path: Path, code: Path) -> None:
-    assert recorded(tmp_path, "add", {"x": 1}).rerun() == 11
+    assert recorded(tmp_path, "add", {"x": 1}).rerun(**TRUSTED) == 11
 
 
 def test_a_parameter_without_a_recorded_value_is_named(tmp_path: Path, code: Path) -> None:
     call = recorded(tmp_path, "add", {"y": 1})
     assert "add() needs `x`" in refused("rerun-no-argument", call)
-    assert call.rerun(x=2) == 3
+    assert call.rerun(**TRUSTED, x=2) == 3
 
 
 def test_a_call_recorded_without_arguments_is_not_made_up_of_defaults(tmp_path: Path, code: Path) -> None:
@@ -210,7 +213,7 @@ def test_a_call_recorded_without_arguments_is_not_made_up_of_defaults(tmp_path: 
 
 
 def test_a_function_without_parameters_needs_none(tmp_path: Path, code: Path) -> None:
-    assert recorded(tmp_path, "nothing", None).rerun() == "nothing"
+    assert recorded(tmp_path, "nothing", None).rerun(**TRUSTED) == "nothing"
 
 
 def test_a_parameter_that_is_gone_is_named(tmp_path: Path, code: Path) -> None:
@@ -223,7 +226,7 @@ def test_an_argument_that_was_not_kept_is_named(tmp_path: Path, code: Path) -> N
     text = refused("rerun-not-kept", call)
     assert "argument `callback` of call_it() was not kept in full" in text
     assert "call.rerun(callback=" in text and "keep=" not in text
-    assert call.rerun(callback=lambda: 5) == 5
+    assert call.rerun(**TRUSTED, callback=lambda: 5) == 5
 
 
 def test_a_part_that_was_not_kept_is_named_with_the_way_to_it(tmp_path: Path, code: Path) -> None:
@@ -254,7 +257,7 @@ def test_an_instance_is_asked_for_by_name(tmp_path: Path, code: Path) -> None:
     text = refused("rerun-object", call)
     assert "argument `self` of Trainer.step() was an instance of rerunnable.Trainer" in text
     assert "call.rerun(self=trainer)" in text
-    assert call.rerun(self=rerunnable.Trainer(5)) == 10
+    assert call.rerun(**TRUSTED, self=rerunnable.Trainer(5)) == 10
 
 
 def test_an_instance_inside_an_argument_is_named_with_the_way_to_it(tmp_path: Path, code: Path) -> None:
@@ -264,7 +267,7 @@ def test_an_instance_inside_an_argument_is_named_with_the_way_to_it(tmp_path: Pa
 def test_an_argument_that_holds_itself_is_no_trouble(tmp_path: Path, code: Path) -> None:
     items: list[Any] = [1]
     items.append(items)
-    again = recorded(tmp_path, "grow", {"items": items}).rerun()
+    again = recorded(tmp_path, "grow", {"items": items}).rerun(**TRUSTED)
     assert again[1] is again and again[2] == 2
 
 
@@ -272,17 +275,17 @@ def test_an_argument_that_holds_itself_is_no_trouble(tmp_path: Path, code: Path)
 
 
 def test_a_decorated_function_is_called_as_it_was_recorded_inside(tmp_path: Path, code: Path) -> None:
-    assert recorded(tmp_path, "decorated", {"x": 4}).rerun() == 4
+    assert recorded(tmp_path, "decorated", {"x": 4}).rerun(**TRUSTED) == 4
 
 
 def test_generators_and_coroutines_are_given_as_calling_gives_them(tmp_path: Path, code: Path) -> None:
-    assert list(recorded(tmp_path, "count", {"n": 3}).rerun()) == [0, 1, 2]
-    assert asyncio.run(recorded(tmp_path / "b", "later", {"x": 3}).rerun()) == 4
+    assert list(recorded(tmp_path, "count", {"n": 3}).rerun(**TRUSTED)) == [0, 1, 2]
+    assert asyncio.run(recorded(tmp_path / "b", "later", {"x": 3}).rerun(**TRUSTED)) == 4
 
 
 def test_static_methods_and_private_ones(tmp_path: Path, code: Path) -> None:
-    assert recorded(tmp_path, "Trainer.plain", {"x": 3}).rerun() == 4
-    assert recorded(tmp_path / "b", "Trainer.__secret", {"self": None, "x": 3}).rerun() == 3
+    assert recorded(tmp_path, "Trainer.plain", {"x": 3}).rerun(**TRUSTED) == 4
+    assert recorded(tmp_path / "b", "Trainer.__secret", {"self": None, "x": 3}).rerun(**TRUSTED) == 3
 
 
 def test_a_classmethod_gets_the_class_it_was_called_on(tmp_path: Path, code: Path) -> None:
@@ -290,7 +293,7 @@ def test_a_classmethod_gets_the_class_it_was_called_on(tmp_path: Path, code: Pat
 
     for number, cls in enumerate([rerunnable.Trainer, rerunnable.Special]):
         call = recorded(tmp_path / str(number), "Trainer.make", {"cls": cls, "x": 3})
-        assert call.rerun() == (cls.__name__, 3)
+        assert call.rerun(**TRUSTED) == (cls.__name__, 3)
 
 
 def test_a_classmethod_of_a_class_that_is_gone_asks_for_one(tmp_path: Path, code: Path) -> None:
@@ -301,11 +304,11 @@ def test_a_property_is_its_getter_or_the_part_that_was_recorded(tmp_path: Path, 
     import rerunnable
 
     trainer = rerunnable.Trainer(3)
-    assert recorded(tmp_path, "Trainer.half", {"self": 0}).rerun(self=trainer) == 1.5
+    assert recorded(tmp_path, "Trainer.half", {"self": 0}).rerun(**TRUSTED, self=trainer) == 1.5
     setter = recorded(tmp_path / "b", "Trainer.half", {"self": 0, "value": 4}, line=line_of("@half.setter"))
-    assert setter.rerun(self=trainer) is None
+    assert setter.rerun(**TRUSTED, self=trainer) is None
     assert trainer.rate == 8
-    assert recorded(tmp_path / "c", "Trainer.once", {"self": 0}).rerun(self=trainer) == 24
+    assert recorded(tmp_path / "c", "Trainer.once", {"self": 0}).rerun(**TRUSTED, self=trainer) == 24
 
 
 @pytest.mark.parametrize(
@@ -343,7 +346,7 @@ def test_a_module_beside_the_recorded_script_is_found_from_elsewhere(
     (tmp_path / "besides" / "__init__.py").touch()
     path = tmp_path / "besides" / "the_script.py"
     path.write_text("def f(x): return x + 1\n")
-    assert recorded(tmp_path, "f", {"x": 1}, module="besides.the_script", file=str(path)).rerun() == 2
+    assert recorded(tmp_path, "f", {"x": 1}, module="besides.the_script", file=str(path)).rerun(**TRUSTED) == 2
 
 
 SCRIPT = """\
@@ -372,16 +375,16 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_script_is_loaded_without_the_part_that_runs_it(tmp_path: Path, script: Path) -> None:
-    x, name, where = recorded(tmp_path, "f", {"x": 4}, module="__main__", file=str(script)).rerun()
+    x, name, where = recorded(tmp_path, "f", {"x": 4}, module="__main__", file=str(script)).rerun(**TRUSTED)
     assert (x, where) == (4, "beside")
     assert name != "__main__"
 
 
 def test_a_script_is_loaded_once_until_it_changes(tmp_path: Path, script: Path) -> None:
     call = recorded(tmp_path, "count", None, module="__main__", file=str(script))
-    assert [call.rerun(), call.rerun()] == [2, 3]
+    assert [call.rerun(**TRUSTED), call.rerun(**TRUSTED)] == [2, 3]
     script.write_text(SCRIPT.replace("[1]", "[1, 1, 1, 1]"))
-    assert call.rerun() == 5
+    assert call.rerun(**TRUSTED) == 5
 
 
 def test_the_program_that_runs_is_not_loaded_again(
@@ -389,15 +392,18 @@ def test_the_program_that_runs_is_not_loaded_again(
 ) -> None:
     main = sys.modules["__main__"]
     monkeypatch.setattr(main, "__file__", str(script), raising=False)
-    monkeypatch.setattr(main, "f", lambda x: ("present", x), raising=False)
-    assert recorded(tmp_path, "f", {"x": 4}, module="__main__", file=str(script)).rerun() == ("present", 4)
+    names: dict[str, Any] = {}
+    exec(compile("def f(x): return 'present', x", str(script), "exec"), names)
+    monkeypatch.setattr(main, "f", names["f"], raising=False)
+    assert recorded(tmp_path, "f", {"x": 4}, module="__main__", file=str(script)).rerun(**TRUSTED) == ("present", 4)
 
 
 def test_a_function_of_a_notebook_is_the_one_of_this_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     call = recorded(tmp_path, "of_a_cell", {"x": 4}, module="__main__", file="<ipython-input-3-abc>")
     assert "define the function again" in refused("rerun-no-module", call)
-    monkeypatch.setattr(sys.modules["__main__"], "of_a_cell", lambda x: x + 1, raising=False)
-    assert call.rerun() == 5
+    monkeypatch.setattr(sys.modules["__main__"], "of_a_cell", None, raising=False)
+    exec(compile("def of_a_cell(x): return x + 1", "<ipython-input-4-def>", "exec"), vars(sys.modules["__main__"]))
+    assert call.rerun(**TRUSTED) == 5
 
 
 def test_a_script_that_fails_to_load_says_how(tmp_path: Path, script: Path) -> None:
@@ -422,7 +428,7 @@ def test_the_debugger_stops_at_the_first_line(
 ) -> None:
     typed("p ('x is', x)", "x = 30", "continue")
     tracer = sys.gettrace()
-    assert recorded(tmp_path, "add", {"x": 1, "y": 2}).rerun(debug=True) == 32
+    assert recorded(tmp_path, "add", {"x": 1, "y": 2}).rerun(**TRUSTED, debug=True) == 32
     out = capsys.readouterr().out
     assert "('x is', 1)" in out
     assert f"({line_of('return x + y')})add()" in out
@@ -431,7 +437,7 @@ def test_the_debugger_stops_at_the_first_line(
 
 def test_leaving_the_debugger_leaves_the_function(tmp_path: Path, code: Path, typed: Any) -> None:
     typed("quit")
-    assert recorded(tmp_path, "add", {"x": 1, "y": 2}).rerun(debug=True) is None
+    assert recorded(tmp_path, "add", {"x": 1, "y": 2}).rerun(**TRUSTED, debug=True) is None
 
 
 def test_a_watched_function_stops_in_its_own_code_and_records(
@@ -442,7 +448,7 @@ def test_a_watched_function_stops_in_its_own_code_and_records(
     clew.watch("items")(rerunnable.grow)
     typed("p ('items are', items)", "continue")
     with clew.run() as run:
-        assert recorded(tmp_path, "grow", {"items": [1]}).rerun(debug=True) == [1, 1]
+        assert recorded(tmp_path, "grow", {"items": [1]}).rerun(**TRUSTED, debug=True) == [1, 1]
     out = capsys.readouterr().out
     assert "('items are', [1])" in out
     assert "grow()" in out.split("(Pdb)")[0]
@@ -453,11 +459,11 @@ def test_generators_and_coroutines_stop_when_they_run(
     tmp_path: Path, code: Path, typed: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     typed("p ('n is', n)", "!n = 2", "continue")
-    generator = recorded(tmp_path, "count", {"n": 3}).rerun(debug=True)
+    generator = recorded(tmp_path, "count", {"n": 3}).rerun(**TRUSTED, debug=True)
     assert inspect.isgenerator(generator)
     assert list(generator) == [0, 1]
     typed("p ('x is', x)", "continue")
-    coroutine = recorded(tmp_path / "b", "later", {"x": 3}).rerun(debug=True)
+    coroutine = recorded(tmp_path / "b", "later", {"x": 3}).rerun(**TRUSTED, debug=True)
     assert inspect.iscoroutine(coroutine)
     assert asyncio.run(coroutine) == 4
     out = capsys.readouterr().out
@@ -467,7 +473,7 @@ def test_generators_and_coroutines_stop_when_they_run(
 def test_an_exception_passes_through_the_debugger(tmp_path: Path, code: Path, typed: Any) -> None:
     typed("continue")
     with pytest.raises(TypeError, match="unsupported operand"):
-        recorded(tmp_path, "add", {"x": 1, "y": "2"}).rerun(debug=True)
+        recorded(tmp_path, "add", {"x": 1, "y": "2"}).rerun(**TRUSTED, debug=True)
 
 
 def test_a_debugger_of_ones_own_opens_before_the_call(
@@ -481,14 +487,14 @@ def test_a_debugger_of_ones_own_opens_before_the_call(
         seen.append(frame.f_back.f_locals)
 
     monkeypatch.setattr(sys, "breakpointhook", hook)
-    assert recorded(tmp_path, "add", {"x": 1, "y": 2}).rerun(debug=True) == 3
+    assert recorded(tmp_path, "add", {"x": 1, "y": 2}).rerun(**TRUSTED, debug=True) == 3
     assert [frame["args"] for frame in seen] == [[1, 2]]
 
 
 def test_a_debugger_that_is_switched_off_stays_off(tmp_path: Path, code: Path, typed: Any, monkeypatch: Any) -> None:
     typed("quit")
     monkeypatch.setenv("PYTHONBREAKPOINT", "0")
-    assert recorded(tmp_path, "add", {"x": 1, "y": 2}).rerun(debug=True) == 3
+    assert recorded(tmp_path, "add", {"x": 1, "y": 2}).rerun(**TRUSTED, debug=True) == 3
 
 
 # ---- recorded by clew itself

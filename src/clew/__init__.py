@@ -10,18 +10,19 @@ if TYPE_CHECKING:
     from clew.compare import diff
     from clew.errors import ClewError, GuardError
     from clew.export.hdf5saver import HDF5Saver
-    from clew.history import Call, Change, Run, Series, Trace
+    from clew.history import Call, Run, Series, Trace
     from clew.history import all_runs as runs
     from clew.history import open_run as open
     from clew.probes.calls import follow, log
     from clew.probes.calls.messages import LogHandler
     from clew.probes.graph import load, map, op, record, submit
+    from clew.probes.graph.failures import Failure
     from clew.probes.lines import watch
     from clew.probes.model import ModelTracer, dump, reduce
     from clew.probes.pipeline import items, stage, traceable
     from clew.recording import current, off, on
     from clew.recording import start as run
-    from clew.records import DELETED, NotKept
+    from clew.records import DELETED, Change, NotKept
 
 _HOMES = {
     "watch": ("clew.probes.lines", "watch"),
@@ -36,6 +37,7 @@ _HOMES = {
     "load": ("clew.probes.graph", "load"),
     "map": ("clew.probes.graph", "map"),
     "submit": ("clew.probes.graph", "submit"),
+    "Failure": ("clew.probes.graph.failures", "Failure"),
     "ModelTracer": ("clew.probes.model", "ModelTracer"),
     "HDF5Saver": ("clew.export.hdf5saver", "HDF5Saver"),
     "reduce": ("clew.probes.model", "reduce"),
@@ -51,7 +53,7 @@ _HOMES = {
     "Trace": ("clew.history", "Trace"),
     "Series": ("clew.history", "Series"),
     "Call": ("clew.history", "Call"),
-    "Change": ("clew.history", "Change"),
+    "Change": ("clew.records", "Change"),
     "DELETED": ("clew.records", "DELETED"),
     "NotKept": ("clew.records", "NotKept"),
     "GuardError": ("clew.errors", "GuardError"),
@@ -63,19 +65,26 @@ _FOR_IPYTHON = {  # what `%load_ext clew` looks for
     "unload_ipython_extension": ("clew.magics", "unload_ipython_extension"),
 }
 
-__all__ = [*_HOMES, "__version__"]
+# Written out for type checkers, which do not run code; a test compares it with the names above.
+__all__ = [
+    "watch", "follow", "log", "LogHandler", "stage", "items", "traceable", "op", "record", "load", "map", "submit",
+    "Failure", "ModelTracer", "HDF5Saver", "reduce", "dump", "run", "current", "on", "off", "open", "runs", "diff",
+    "Run", "Trace", "Series", "Call", "Change", "DELETED", "NotKept", "GuardError", "ClewError", "__version__",
+]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    """Load a name from its home when it is first used, so that `import clew` costs next to nothing."""
-    home = _HOMES.get(name) or _FOR_IPYTHON.get(name)
-    if home is None:
-        raise AttributeError(f"module 'clew' has no attribute {name!r}; it has: {', '.join(__all__)}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # a type checker must see a misspelt name
 
-    value = getattr(import_module(home[0]), home[1])
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        """Load a name from its home when it is first used, so that `import clew` costs next to nothing."""
+        home = _HOMES.get(name) or _FOR_IPYTHON.get(name)
+        if home is None:
+            raise AttributeError(f"module 'clew' has no attribute {name!r}; it has: {', '.join(__all__)}")
+        from importlib import import_module
+
+        value = getattr(import_module(home[0]), home[1])
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -28,6 +28,10 @@ class TargetError(ClewError, TypeError):
     """A probe was put on something it cannot be put on."""
 
 
+class UnsupportedPythonError(ClewError, ImportError):
+    """clew cannot record on this Python."""
+
+
 class NotARunError(ClewError, FileNotFoundError):
     """A path does not lead to a run."""
 
@@ -41,6 +45,10 @@ class UnknownNameError(ClewError, KeyError):
 
     def __str__(self) -> str:  # KeyError would show the repr of the sentence
         return f"{self.what} {self.remedy}".strip()
+
+
+class AmbiguousNameError(UnknownNameError):
+    """A name that several series have was asked for."""
 
 
 class UnknownPartError(UnknownNameError, AttributeError, IndexError):
@@ -57,6 +65,20 @@ class NonfiniteError(ClewError, FloatingPointError):
 
 class GraphError(ClewError, ValueError):
     """A pipeline cannot be recorded, or a graph cannot be run, saved or loaded as asked."""
+
+
+class NotABundleError(GraphError, FileNotFoundError):
+    """A path does not lead to a saved graph."""
+
+
+class SignatureError(GraphError, TypeError, KeyError, IndexError, AttributeError, RuntimeError):
+    """A graph was run with an input that is not like those it was recorded with.
+
+    Python, NumPy and torch fail with one of these errors then: whoever waits for one of them gets this.
+    """
+
+    def __str__(self) -> str:  # KeyError would show the repr of the sentence
+        return f"{self.what} {self.remedy}".strip()
 
 
 class GuardError(GraphError):

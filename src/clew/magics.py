@@ -9,10 +9,11 @@ import inspect
 import shlex
 import warnings
 from collections.abc import Iterator
+from contextlib import ExitStack
 from types import CodeType
 from typing import Any, NoReturn
 
-from clew import env, recording
+from clew import env, recording, trouble
 from clew.errors import ClewError
 from clew.probes.calls import follow, unfollow
 from clew.probes.lines.cell import Cell, nearest_of, resolve
@@ -33,6 +34,7 @@ HELP = """Record what happens while this cell runs, in a run of its own, and sho
 """
 
 
+@trouble.entry_point()
 def load_ipython_extension(ipython: Any) -> None:
     """What `%load_ext clew` calls."""
     from IPython.core.magic import no_var_expand
@@ -46,6 +48,7 @@ def load_ipython_extension(ipython: Any) -> None:
     ipython.register_magic_function(clew, magic_kind="cell", magic_name="clew")
 
 
+@trouble.entry_point()
 def unload_ipython_extension(ipython: Any) -> None:
     """What `%unload_ext clew` calls."""
     ipython.magics_manager.magics["cell"].pop("clew", None)
@@ -54,20 +57,61 @@ def unload_ipython_extension(ipython: Any) -> None:
 def run_cell(shell: Any, line: str, text: str) -> Any:
     """Run a cell under the options of its first line; gives the value it ends with, for the notebook to show."""
     __tracebackhide__ = True
+    from IPython.core.error import UsageError
+
+    try:
+        recorded, code, results = _begin(shell, line, text)
+    except (UsageError, ClewError, SyntaxError):
+        raise  # the user's own mistakes
+    except Exception as error:
+        trouble.failed(error, "%%clew")
+        return _run_unrecorded(shell, text)
+    try:
+        exec(code, shell.user_global_ns, shell.user_ns)
+    except BaseException as error:
+        _end(recorded, error)
+        raise
+    _end(recorded, None)
+    return None if not results or shell.displayhook.semicolon_at_end_of_expression(text) else results[-1]
+
+
+def _begin(shell: Any, line: str, text: str) -> tuple[ExitStack, CodeType, list[Any]]:
+    """What is closed after the cell, its code, and the list that gets its value."""
     wanted = _options(line)
     following = _Following(shell.user_ns, wanted.follow, wanted.show)
     cell = _cell(shell, text, wanted.requests if env.enabled() else [], following)
     for sentence in (*cell.unknown(), *following.unknown(cell.names)):
         _refuse(sentence)
     run = recording.start(wanted.name, tags=wanted.tags)
-    with following:
-        try:
-            with run, cell:
-                value = cell.run(shell.user_global_ns)
-                following.note_missing()
-        finally:
-            if run.path is not None:
-                _display(run, tree=bool(wanted.follow), names=bool(wanted.watch))
+    with ExitStack() as recorded:
+        recorded.enter_context(following)
+        recorded.callback(_display, run, tree=bool(wanted.follow), names=bool(wanted.watch))
+        recorded.enter_context(run)
+        recorded.enter_context(cell)
+        recorded.push(lambda kind, error, traceback: following.note_missing() if error is None else None)
+        code, results = recorded.enter_context(cell.ready())
+        return recorded.pop_all(), code, results
+
+
+@trouble.entry_point()
+def _end(recorded: ExitStack, error: BaseException | None) -> None:
+    if error is None:
+        recorded.close()
+    else:
+        recorded.__exit__(type(error), error, error.__traceback__)
+
+
+def _run_unrecorded(shell: Any, text: str) -> Any:
+    """The cell as IPython would run it, where clew has failed before it began."""
+    __tracebackhide__ = True
+    source = "\n" + shell.transform_cell(text)
+    name = shell.compile.cache(source, shell.execution_count)
+    tree = shell.transform_ast(shell.compile.ast_parse(source, name))
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    exec(shell.compile(tree, name, "exec"), shell.user_global_ns, shell.user_ns)
+    if last is None:
+        return None
+    value = eval(shell.compile(ast.Expression(last.value), name, "eval"), shell.user_global_ns, shell.user_ns)
     return None if shell.displayhook.semicolon_at_end_of_expression(text) else value
 
 
@@ -95,6 +139,8 @@ def _awaits(tree: ast.Module, name: str) -> bool:
 def _display(run: recording.Recording, *, tree: bool, names: bool) -> None:
     from IPython import display
 
+    if run.folder is None:
+        return
     show: Any = display.display
     reader = run.reader()
     if tree:

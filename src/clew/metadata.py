@@ -5,16 +5,28 @@ from __future__ import annotations
 import getpass
 import os
 import platform
+import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 import uuid
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from clew import env
 from clew._version import __version__
+
+_TUNING: Final = re.compile(
+    r"(CUDA|CUBLAS|CUDNN|NVIDIA|ROCR|HIP|OMP|OPENBLAS|MKL|KMP|NUMEXPR|TORCH|PYTORCH|NCCL|GLOO|TF|XLA|JAX|KERAS|HF|"
+    r"TRANSFORMERS|TOKENIZERS|ACCELERATE|RAY|DASK)_|PYTHON|(WORLD_SIZE|RANK|LOCAL_RANK)$"
+)
+_SECRET: Final = re.compile("TOKEN(?!IZERS)|KEY|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
+_LONGEST_VARIABLE: Final = 1000
 
 
 def at_start(name: str | None, tags: dict[str, Any]) -> dict[str, Any]:
@@ -24,7 +36,7 @@ def at_start(name: str | None, tags: dict[str, Any]) -> dict[str, Any]:
         "id": uuid.uuid4().hex,
         "name": name or default_name(),
         "argv": list(sys.argv) if hasattr(sys, "argv") else [],
-        "cwd": os.getcwd(),
+        "cwd": _cwd(),
         "git": None,
         "python": platform.python_version(),
         "packages": packages(),
@@ -42,9 +54,17 @@ def at_start(name: str | None, tags: dict[str, Any]) -> dict[str, Any]:
         "error": None,
         "exit": None,
         "seeds": seeds(),
+        "environment": environment(),
         "tags": tags,
         "clew": __version__,
     }
+
+
+def _cwd() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was deleted
+        return ""
 
 
 def default_name() -> str:
@@ -82,6 +102,53 @@ def seeds() -> dict[str, Any]:
     return found
 
 
+class GitLookup(threading.Thread):
+    """Asks git about a folder while the program goes on.
+
+    Whoever closes the run takes the answer, which ends this thread: at the interpreter's end a daemon thread that still
+    runs is stopped by the C library, which aborts the process if no file descriptor is free.
+    """
+
+    def __init__(self, folder: str, write: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__(name="clew-git", daemon=True)
+        self._folder = folder
+        self._write = write
+        self._state: dict[str, Any] | None = None
+        with suppress(RuntimeError):  # no thread can be started: `answer` asks git itself
+            self.start()
+            _lookups.add(self)
+
+    def run(self) -> None:
+        self._state = git(self._folder)
+        if self._state is not None:
+            self._write(self._state)
+
+    def answer(self) -> dict[str, Any] | None:
+        if self.ident is None:
+            return git(self._folder)
+        self.join()
+        return self._state
+
+
+_lookups: weakref.WeakSet[GitLookup] = weakref.WeakSet()
+
+
+def wait_for_git() -> None:
+    """Before a fork, which wants no other threads. Not for long: git may hang."""
+    for lookup in list(_lookups):
+        lookup.join(timeout=1)
+        _lookups.discard(lookup)
+
+
+def environment() -> dict[str, str]:
+    """The environment variables that libraries of this field compute by, without any that may hold a secret."""
+    return {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if _TUNING.match(name) and not _SECRET.search(name) and len(value) <= _LONGEST_VARIABLE
+    }
+
+
 def git(folder: str) -> dict[str, Any] | None:
     """Commit, branch and whether there are changes; None outside a repository or without git."""
 
@@ -103,7 +170,7 @@ def git(folder: str) -> dict[str, Any] | None:
             "branch": ask("rev-parse", "--abbrev-ref", "HEAD"),
             "dirty": bool(ask("status", "--porcelain", "--untracked-files=no")),
         }
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, RuntimeError, subprocess.SubprocessError):  # RuntimeError: the interpreter ends
         return None
 
 

@@ -19,21 +19,20 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from clew import env, metadata, trouble
-from clew.errors import OptionError
-from clew.recorder import ledger
-from clew.recorder.endings import how_it_ended
+from clew.errors import ClewError, OptionError
+from clew.live_reading import ReadsLikeARun
+from clew.recorder import children, ledger
+from clew.recorder.endings import dies_of_interrupt, how_it_ended
 from clew.recorder.recorder import Recorder
 from clew.records import Note
 from clew.sizes import parse_size
-from clew.values import AUTO, Keep, parse_keep
+from clew.values import AUTO, Keep, keep_by_name
 
 if TYPE_CHECKING:
-    from clew.history import Run
     from clew.recorder.live import LiveCall
 
 DISK = 10 * 2**30
 MEMORY = 512 * 2**20
-JOIN = "CLEW_RUN"  # tells processes that this one starts which run they belong to
 
 _stack: list[Recording] = []  # the innermost is current
 _recorder: Recorder | None = None  # of the innermost: what hot code asks for
@@ -46,7 +45,7 @@ _later_tags: dict[str, Any] = {}
 _ended_with: BaseException | None = None
 
 
-class Recording:
+class Recording(ReadsLikeARun):
     """A run that is being recorded; reads like any other run, also while it goes on."""
 
     def __init__(
@@ -59,39 +58,42 @@ class Recording:
         disk: int | str | None = DISK,
         memory: int | str = MEMORY,
     ) -> None:
-        self.name = name
-        self.path: Path | None = None
+        super().__init__()
+        self._name = name
         self._wanted = Path(path).absolute() if path is not None else None
         self._tags = dict(tags or {})
-        self._keep = _keep_by_name(keep)
+        self._keep = keep_by_name(keep)
         self._disk = None if disk is None else parse_size(disk, "disk")
         self._memory = parse_size(memory, "memory")
         self._meta: dict[str, Any] = {}
         self._owner = 0  # the process that writes run.json
         self._recorder: Recorder | None = None
-        self._reader: Run | None = None
+        self._git: metadata.GitLookup | None = None
         self._more_notes: Callable[[], list[Note]] = list
 
     # ---- opening and closing --------------------------------------------------------------------------------------
 
     def __enter__(self) -> Recording:
         if env.enabled():
-            self._open()
+            try:
+                self._open()
+            except ClewError:
+                raise  # the user's own mistake
+            except Exception as error:
+                trouble.failed(error, "opening a run")
         return self
 
+    @trouble.entry_point()
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._recorder is not None:
-            how, what, code = how_it_ended(error)
-            self._close(how, what, code)
+            self._close(*how_it_ended(error))
 
     def _open(self) -> None:
         global _opening
         with _lock:
-            _opening = Recorder(Path())
-            _opening.dead = "clew's own work"
-            _opening.close()
+            _opening = _dead_recorder("clew's own work")
             try:
                 self._open_now()
             finally:
@@ -103,20 +105,20 @@ class Recording:
             if self._recorder is not None:
                 raise OptionError("run-entered-twice", "this run is already open.", "Make another with clew.run().")
             _prepare_exit()
-            self._meta = metadata.at_start(self.name, {**_later_tags, **self._tags})
+            self._meta = metadata.at_start(self._name, {**_later_tags, **self._tags})
             self._owner = os.getpid()
             self._make_folder()
-            self._recorder = Recorder(self.path or Path(), keep=self._keep_for, disk=self._disk, memory=self._memory)
+            self._recorder = Recorder(self.folder or Path(), keep=self._keep_for, disk=self._disk, memory=self._memory)
             self._recorder.paused = not _on
-            if self.path is None:
-                self._recorder.dead = "no folder"
+            self._recorder.dead = None if self.folder is not None else "no folder"
+            self._recorder.load()
             for note in _later_notes:
                 self._recorder.note(note)
             _stack.append(self)
             _recorder = self._recorder
-            if self.path is not None:
-                os.environ[JOIN] = str(self.path)
-                threading.Thread(target=self._look_up_git, name="clew-git", daemon=True).start()
+            if self.folder is not None:
+                os.environ[children.JOIN] = str(self.folder)
+                self._git = metadata.GitLookup(self._meta["cwd"], self._note_git)
 
     def _make_folder(self) -> None:
         from clew.store.folder import new_run_folder, write_meta
@@ -128,15 +130,14 @@ class Recording:
                 folder = self._wanted
                 folder.mkdir(parents=True, exist_ok=True)
                 if any(folder.iterdir()):
-                    raise OptionError(
-                        "run-folder-taken", f"{folder} is not empty.", "Give clew.run(path=...) a new folder."
-                    )
+                    raise OptionError("run-folder-taken", f"{folder} is not empty.", "Give path= a new folder.")
             write_meta(folder, self._meta)
-            self.path = folder
+            self.folder = folder
         except OSError as error:
+            where = self._wanted or os.environ.get("CLEW_DIR") or "./clew_runs"
             trouble.report(
-                f"no-folder:{self._wanted or env.runs_folder()}",
-                f"no run can be stored in {self._wanted or env.runs_folder()}",
+                f"no-folder:{where}",
+                f"no run can be stored in {where}",
                 "Your program goes on unrecorded. Choose another folder with CLEW_DIR or clew.run(path=...).",
                 error,
             )
@@ -146,20 +147,22 @@ class Recording:
         global _recorder
         with _lock:
             _prepare_exit()
-            self.path = folder
+            self.folder = folder
             self._recorder = Recorder(folder, keep=self._keep_for, disk=self._disk, memory=self._memory)
+            self._recorder.load()
             _stack.append(self)
             _recorder = self._recorder
 
-    def _look_up_git(self) -> None:
-        found = metadata.git(self._meta["cwd"])
+    @trouble.entry_point()
+    def _note_git(self, state: dict[str, Any]) -> None:
         with _lock:
-            if self._meta["how"] == "running":
-                self._meta["git"] = found
-                self._write_meta()
+            self._meta["git"] = state
+            self._write_meta()
 
+    @trouble.entry_point()
     def _close(self, how: str, error: str | None = None, code: int | None = None) -> None:
         global _recorder
+        git = self._git.answer() if self._git is not None and self._owner == os.getpid() else None
         with _lock:
             if self not in _stack:
                 return
@@ -175,36 +178,47 @@ class Recording:
             _recorder = _stack[-1]._recorder if _stack else None
             if self._owner != os.getpid():
                 return
-            if os.environ.get(JOIN) == str(self.path):
-                os.environ.pop(JOIN, None)
+            if os.environ.get(children.JOIN) == str(self.folder):
+                os.environ.pop(children.JOIN, None)
             now = time.time_ns()
             self._meta.update(
                 ended=metadata.iso(now), ended_ns=now, how=how, error=error, exit=code, packages=metadata.packages()
             )
-            if self._meta["git"] is None:
-                self._meta["git"] = metadata.git(self._meta["cwd"])
+            if recorder.dead:
+                self._meta["stopped"] = recorder.dead
+            self._meta["git"] = git
             self._write_meta()
-        line = ledger.exit_line(notes) if how == "finished" else ""  # a failed program has seen little, and says why
-        if line and not env.quiet():
-            trouble.report(f"ledger:{self.path}", line, f"`clew show {self.path}` has the whole ledger.")
+        if how != "finished" or env.quiet():
+            return  # a failed program has seen little, and says why
+        line = ledger.exit_line(self._seen_by_nobody(notes))
+        if line:
+            trouble.report(f"ledger:{self.folder}", line, f"`clew show {self.folder}` has the whole ledger.")
+
+    def _seen_by_nobody(self, notes: list[Note]) -> list[Note]:
+        """Without what this process missed and a child saw."""
+        try:
+            if self.folder is None or not notes or len(os.listdir(self.folder / "shards")) < 2:
+                return notes
+        except OSError:  # nothing could be written
+            return notes
+        kept = {note.text for note in self.reader().ledger}
+        return [note for note in notes if note.text in kept]
 
     def _write_meta(self) -> None:
         from clew.store.folder import write_meta
 
-        if self.path is None or self._owner != os.getpid():
+        if self.folder is None or self._owner != os.getpid():
             return
         try:
-            write_meta(self.path, self._meta)
+            write_meta(self.folder, self._meta)
         except OSError as error:
-            trouble.report(f"meta:{self.path}", f"run.json in {self.path} could not be written", "", error)
+            trouble.report(f"meta:{self.folder}", f"run.json in {self.folder} could not be written", "", error)
 
     # ---- policies -------------------------------------------------------------------------------------------------
 
     def _keep_for(self, name: str) -> Keep:
-        for pattern, keep in self._keep.items():
-            if pattern == name or fnmatchcase(name, pattern):
-                return keep
-        return AUTO
+        policies = (keep for pattern, keep in self._keep.items() if pattern == name or fnmatchcase(name, pattern))
+        return next(policies, AUTO)
 
     def tag(self, **tags: Any) -> None:
         """Put tags on the run."""
@@ -214,47 +228,18 @@ class Recording:
                 self._meta["tags"] = {**self._meta["tags"], **tags}
                 self._write_meta()
 
-    # ---- reading --------------------------------------------------------------------------------------------------
+    @property
+    def name(self) -> str:
+        return str(self._meta.get("name") or self._name or "")
 
     def flush(self) -> None:
         """Give everything recorded so far to the operating system."""
         if self._recorder is not None:
             self._recorder.flush()
 
-    def reader(self) -> Run:
-        """The run as readers see it, up to this moment."""
-        from clew.history import open_run
-
-        if self.path is None:
-            raise OptionError(
-                "run-not-stored", "this run is not stored, so it cannot be read.", "Is CLEW=0 set, or the disk full?"
-            )
-        self.flush()
-        if self._reader is None:
-            self._reader = open_run(self.path)
-        else:
-            self._reader.refresh()
-        return self._reader
-
-    def __getitem__(self, name: str) -> Any:
-        return self.reader()[name]
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self.reader(), name)
-
     def __repr__(self) -> str:
         state = self._meta.get("how", "not open")
-        return f"<clew run {self._meta.get('name') or self.name or ''} {state} {self.path or ''}>".replace("  ", " ")
-
-
-def _keep_by_name(given: Any) -> dict[str, Keep]:
-    if given is None:
-        return {}
-    if isinstance(given, Mapping):
-        return {str(name): parse_keep(policy) for name, policy in given.items()}
-    return {"*": parse_keep(given)}
+        return f"<clew run {self.name} {state} {self.folder or ''}>".replace("  ", " ")
 
 
 # ---- the current run -------------------------------------------------------------------------------------------------
@@ -265,24 +250,44 @@ def recorder() -> Recorder:
     return _recorder if _recorder is not None else _open_by_itself()
 
 
+def _recorders() -> list[Recorder]:
+    return [recording._recorder for recording in _stack if recording._recorder is not None]
+
+
 def _open_by_itself() -> Recorder:
+    global _recorder
+    if sys.is_finalizing():  # a thread that was stopped for good may hold the lock
+        _recorder = _dead_recorder("the interpreter is at its end")
+        return _recorder
     with _lock:
         if _opening is not None:
             return _opening  # opening a run has led into a function that is watched
+        if _recorder is None and _is_over:
+            _recorder = _dead_recorder("the program has ended")  # threads that outlive it open no run of their own
         if _recorder is None:
-            recording = Recording()
-            inherited = os.environ.get(JOIN)
-            if inherited and _started_by_multiprocessing() and Path(inherited, "run.json").is_file():
-                recording._join(Path(inherited))
-            else:
-                recording._open()
+            try:
+                _open_or_join()
+            except Exception as error:
+                _recorder = _dead_recorder(f"{type(error).__name__}: {error}")  # no second attempt at the next call
+                trouble.failed(error, "opening a run")
         assert _recorder is not None
         return _recorder
 
 
-def _started_by_multiprocessing() -> bool:
-    process = sys.modules.get("multiprocessing.process")
-    return process is not None and process.parent_process() is not None
+def _dead_recorder(reason: str) -> Recorder:
+    """One that takes everything and keeps nothing."""
+    recorder = Recorder(Path())
+    recorder.dead = reason
+    recorder.close()
+    return recorder
+
+
+def _open_or_join() -> None:
+    recording, folder = Recording(), children.run_to_join()
+    if folder is not None:
+        recording._join(folder)
+    else:
+        recording._open()
 
 
 def start(
@@ -307,17 +312,15 @@ def start(
 def set_rank(rank: int) -> None:
     """What torch.distributed says, where a launcher has not put it into the environment."""
     env.told_rank = rank
-    for recording in _stack:
-        if recording._recorder is not None:
-            recording._recorder.rank = rank
+    for recorder in _recorders():
+        recorder.rank = rank
 
 
 def join(folder: Path) -> Recording:
     """Record into a run that another process has opened, until this process ends."""
-    with _lock:
-        recording = Recording()
-        recording._join(folder)
-        return recording
+    recording = Recording()
+    recording._join(folder)
+    return recording
 
 
 def open_until_exit(recording: Recording, more_notes: Callable[[], list[Note]]) -> None:
@@ -337,43 +340,17 @@ def ended_by() -> BaseException | None:
     return _ended_with
 
 
-def close_all() -> None:
-    """Close what is open, as at exit."""
-    _at_exit()
-
-
 def current() -> Recording | None:
     """The run that is being recorded now, if any."""
     return _stack[-1] if _stack else None
 
 
-def tell_return(call: LiveCall) -> None:
-    """A call has ended whose `on_return=` hooks want to see it as readers do."""
+def as_read(call: LiveCall) -> Any:
+    """A call that has ended, as readers see it; None if its run is not stored."""
     for recording in _stack:
-        if recording._recorder is call.recorder and recording.path is not None:
-            recorded = recording.reader().call(call.recorder.shard_name, call.id)
-            for hook in call.plan.on_return:
-                try:
-                    hook(recorded)
-                except Exception as error:
-                    name = getattr(hook, "__qualname__", type(hook).__name__)
-                    trouble.report(
-                        f"hook:on_return:{id(hook)}", f"on_return={name} raised after {call.plan.name}()", "", error
-                    )
-
-
-def keep_graph(drawing: dict[str, Any]) -> str:
-    """Put the drawing of a graph into the folder of the current run; gives the module that its calls say."""
-    from clew.store.graphs import MODULE, graph_text, write_graph
-
-    key, data = graph_text(drawing)
-    folder = recorder().folder
-    try:
-        write_graph(folder, key, data)
-    except OSError as error:
-        what = f"the drawing of a graph could not be written into {folder}"
-        trouble.report(f"graph:{folder}", what, "Your program goes on; the page shows its calls without it.", error)
-    return MODULE + key
+        if recording._recorder is call.recorder and recording.folder is not None:
+            return recording.reader().call(call.recorder.shard_name, call.id)
+    return None
 
 
 def add_tags(tags: Mapping[str, Any]) -> None:
@@ -389,6 +366,9 @@ def note_later(note: Note) -> None:
     if _recorder is not None:
         _recorder.note(note)
     _later_notes.append(note)
+
+
+trouble.on_failure(lambda what: note_later(Note("trouble", "clew", what)))
 
 
 # ---- switches --------------------------------------------------------------------------------------------------------
@@ -418,10 +398,9 @@ def _switch(wanted: bool) -> None:
     with _lock:
         if wanted == _on:
             return
-        for recording in _stack:
-            if recording._recorder is not None:
-                recording._recorder.flush()
-                recording._recorder.paused = not wanted
+        for recorder in _recorders():
+            recorder.flush()
+            recorder.paused = not wanted
         _on = wanted
         for switch in _switches:
             switch(wanted)
@@ -430,47 +409,81 @@ def _switch(wanted: bool) -> None:
 # ---- exit and fork ---------------------------------------------------------------------------------------------------
 
 _prepared = False
+_is_over = False
+children.tell_run(lambda: _stack[-1].folder if _stack else None)
 
 
 def _prepare_exit() -> None:
     global _prepared
     if not _prepared:
         _prepared = True
-        atexit.register(_at_exit)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
+        children.put_parcel()
+        children.when_child_begins(_child_begins)
+    if children.is_child():
+        children.at_end_of_child(close_for_good)
 
 
-def _at_exit() -> None:
+@children.when_this_child_begins
+@trouble.entry_point()
+def _child_begins() -> None:
+    """A run that was opened before this process knew which one it belongs to is not its own."""
+    belongs_to = children.told().get("run")
+    if belongs_to is not None and _stack and str(_stack[-1].folder) != belongs_to:
+        close_all()
+    if _stack:
+        children.at_end_of_child(close_for_good)
+    children.before_results(lambda: [recorder.flush() for recorder in _recorders()])
+
+
+@atexit.register  # when this is imported: what the program does at exit comes before, and is recorded
+@trouble.entry_point()
+def close_for_good() -> None:
+    """Close what is open at the end of the process; no run opens automatically from then on."""
+    global _is_over
+    _is_over = True
+    close_all()
+
+
+@trouble.entry_point()
+def close_all() -> None:
+    """Close what is open."""
     error = _ended_with or getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-    how, what, code = how_it_ended(error)
-    for recording in reversed(list(_stack)):
-        if how == "finished" and recording._recorder is not None:
-            how, what, code = recording._recorder.last_exit or (how, what, code)
-        recording._close(how, what, code)
+    with dies_of_interrupt(error if _stack else None):
+        how, what, code = how_it_ended(error)
+        for recording in reversed(list(_stack)):
+            if how == "finished" and recording._recorder is not None:
+                how, what, code = recording._recorder.last_exit or (how, what, code)
+            recording._close(how, what, code)
 
 
+@trouble.entry_point()
 def _before_fork() -> None:
+    metadata.wait_for_git()
     _lock.acquire()
-    for recording in _stack:
-        if recording._recorder is not None:
-            recording._recorder.lock_for_fork()
+    for recorder in _recorders():
+        recorder.lock_for_fork()
 
 
+@trouble.entry_point()
 def _after_fork() -> None:
-    for recording in _stack:
-        if recording._recorder is not None:
-            recording._recorder.unlock_after_fork()
-    _lock.release()
+    try:
+        for recorder in _recorders():
+            recorder.unlock_after_fork()
+    finally:
+        _lock.release()
 
 
+@trouble.entry_point()
 def _in_child() -> None:
     global _lock
     _lock = threading.RLock()
-    for recording in _stack:
-        if recording._recorder is not None:
-            recording._recorder.after_fork_in_child()
-    util = sys.modules.get("multiprocessing.util")
-    if util is not None and _stack:
-        # multiprocessing leaves its children without running atexit; its own finalisers do run
-        util.register_after_fork(_stack[0], lambda _: util.Finalize(None, _at_exit, exitpriority=0))
+    try:
+        for recorder in _recorders():
+            recorder.after_fork_in_child()
+    except Exception:  # the shards are the parent's: nothing is written here, not even at exit
+        for recording in _stack:
+            recording._recorder.dead = "the fork"  # type: ignore[union-attr]
+        _stack.clear()
+        raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 
 class _Deleted:
@@ -156,6 +156,9 @@ class Function:
     module: str
     file: str
     line: int
+    code_hash: str | None = None  # "cpython-311-O0:" + SHA-256; None if an older version wrote it
+    file_hash: str | None = None  # SHA-256
+    source: str | None = None  # its text, from `line` on
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +170,15 @@ class Site:
     name: str
     line: int
     role: Role = "value"
+    mode: str | None = None  # "train" or "eval", inside a model: in which of them the name got its value
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The call of another process inside which the process of this call was started."""
+    """The call of another process inside which the process of this call was started.
+
+    Without a start of its own in this shard, this call is the other one, which was open when its process forked.
+    """
 
     call: int
     shard: str
@@ -251,3 +258,97 @@ class Note:
     subject: str  # what it is about: an expression, a function, a name
     text: str  # a sentence for people
     count: int = 1
+
+
+class ChangeSource(Protocol):
+    """What knows of some changes: those of a stored run, or the one that a hook is called with."""
+
+    def name(self, index: int) -> str: ...
+    def value(self, index: int) -> Any: ...
+    def before(self, index: int) -> Any: ...
+    def line(self, index: int) -> int: ...
+    def step(self, index: int) -> Any: ...
+    def time(self, index: int) -> float: ...
+    def time_error(self, index: int) -> float: ...
+    def call(self, index: int) -> Any: ...
+    def function(self, index: int) -> str: ...
+    def file(self, index: int) -> str: ...
+    def text(self, index: int) -> str: ...
+    def key(self, index: int) -> Any: ...
+
+
+_UNREAD: Final[Any] = object()
+
+
+class Change:
+    """A name got a value. Everything is looked up when asked for; `value` is read back once."""
+
+    __slots__ = ("_index", "_source", "_value")
+
+    def __init__(self, source: ChangeSource, index: int = 0) -> None:
+        self._source = source
+        self._index = index
+        self._value = _UNREAD
+
+    @property
+    def name(self) -> str:
+        """The name or expression, as it was given to the probe."""
+        return self._source.name(self._index)
+
+    @property
+    def value(self) -> Any:
+        """What it held: `clew.DELETED` after `del`, a `NotKept` where it was not kept in full. In a hook the object."""
+        if self._value is _UNREAD:
+            self._value = self._source.value(self._index)
+        return self._value
+
+    @property
+    def before(self) -> Any:
+        """What the name held in this call before; `clew.DELETED` if nothing. In a hook None if it was no scalar."""
+        return self._source.before(self._index)
+
+    @property
+    def line(self) -> int:
+        return self._source.line(self._index)
+
+    @property
+    def step(self) -> Any:
+        """The step it belongs to; None before the first step of its function. In functions without steps how many
+        changes of this name came before, which a hook does not know: None."""
+        return self._source.step(self._index)
+
+    @property
+    def time(self) -> float:
+        """Seconds since the run began."""
+        return self._source.time(self._index)
+
+    @property
+    def time_error(self) -> float:
+        """By how many seconds `time` may be wrong at most."""
+        return self._source.time_error(self._index)
+
+    @property
+    def call(self) -> Any:
+        """The `clew.Call` it happened in; None if the start of that call was lost, or its run is not stored."""
+        return self._source.call(self._index)
+
+    @property
+    def function(self) -> str:
+        """The qualified name of the function whose line it was."""
+        return self._source.function(self._index)
+
+    @property
+    def file(self) -> str:
+        """The file of that function."""
+        return self._source.file(self._index)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Change):
+            return NotImplemented
+        return bool(self._source.key(self._index) == other._source.key(other._index))
+
+    def __hash__(self) -> int:
+        return hash(self._source.key(self._index))
+
+    def __repr__(self) -> str:
+        return f"<Change {self.name} = {self._source.text(self._index)} at line {self.line}>"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final, TypeVar
 
 from clew import env
 
@@ -28,15 +31,94 @@ def report(
         if key in _said:
             return False
         _said.add(key)
-    reason = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
     try:
+        reason = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
         said = f"{what}{reason}"
         stop = "" if said.endswith((".", "?", "!")) else "."
         sys.stderr.write(f"clew: {said}{stop} {remedy}".rstrip() + "\n")
         sys.stderr.flush()
-    except (OSError, ValueError, AttributeError):
-        pass  # no stderr to speak to: a closed or missing stream must not harm the program
+    except Exception:
+        pass  # no stderr to speak to: a closed, missing or replaced stream must not harm the program
     return True
+
+
+def report_unknown_switch() -> None:
+    """Say that `CLEW` is set to what clew does not understand."""
+    value = env.unknown_switch()
+    if value is not None:
+        what = f"CLEW={value} is neither on nor off, so clew is on"
+        report("switch", what, "Write CLEW=0 to turn it off, or CLEW=1.")
+
+
+# ---- entry points ----------------------------------------------------------------------------------------------------
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+ENTRY_POINTS: Final[dict[str, Callable[..., Any]]] = {}  # what the user's code calls of ours, by name
+_ROOM: Final = 200  # frames that must be left for a RecursionError to be a bug of ours, not the program's own
+_listeners: Final[list[Callable[[str], None]]] = []
+
+
+def on_failure(tell: Callable[[str], None]) -> None:
+    """Somebody wants to know, in one sentence, when an entry point fails; the ledger does."""
+    _listeners.append(tell)
+
+
+def failed(error: Exception, where: str, otherwise: Any = None) -> Any:
+    """An entry point has failed: told once. Gives what takes the place of its result."""
+    if sys.is_finalizing():
+        return otherwise  # the interpreter is being taken apart: nothing can be recorded any more, and nobody asks
+    if isinstance(error, RecursionError) and _stack_is_full():
+        raise error
+    try:
+        strict = env.strict()
+    except Exception:  # the interpreter is being taken apart
+        strict = False
+    if strict:
+        raise error if isinstance(error, InternalError) else InternalError(f"{where} failed") from error
+    try:
+        if report(f"entry:{where}", f"recording failed in {where}", "Your program goes on; what it did there is not "
+                  "recorded. Please report this.", error):  # fmt: skip
+            for tell in _listeners:
+                tell(f"{where} failed: {type(error).__name__}.")
+    except Exception:
+        pass  # nothing more can be done than to leave the program alone
+    return otherwise
+
+
+def _stack_is_full() -> bool:
+    frame, left = sys._getframe(1), sys.getrecursionlimit() - _ROOM
+    while frame.f_back is not None and left > 0:
+        frame, left = frame.f_back, left - 1
+    return left <= 0
+
+
+def entry_point(
+    otherwise: Callable[..., Any] | None = None, *, passes: tuple[type[Exception], ...] = ()
+) -> Callable[[_Function], _Function]:
+    """Mark a function that the user's code calls: it never raises. `otherwise` makes what it gives when it fails.
+
+    `passes` are exceptions that it may raise: those that tell users of their own mistakes.
+    For those that are called at every call of a watched function this costs too much: they have their own `try`.
+    """
+
+    let_through: tuple[type[Exception], ...] = (*passes, InternalError)
+
+    def decorate(function: _Function) -> _Function:
+        where = f"{function.__module__}.{function.__qualname__}"
+
+        @wraps(function)
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(*args, **kwargs)
+            except let_through:
+                raise
+            except Exception as error:
+                return failed(error, where, None if otherwise is None else otherwise(*args, **kwargs))
+
+        ENTRY_POINTS[where] = guarded
+        return guarded  # type: ignore[return-value]
+
+    return decorate
 
 
 def forget() -> None:

@@ -93,3 +93,23 @@ def test_no_run_is_begun_for_a_number_of_items_that_cannot_be(tmp_path: Path) ->
     script.write_text(SCRIPT)
     assert main(["run", "--items", "0", str(script)]) == 2
     assert clew.runs() == []
+
+
+def said_of(tmp_path: Path, capsys: pytest.CaptureFixture[str], source: str, items: int) -> str:
+    script = tmp_path / "script.py"
+    script.write_text(source)
+    assert main(["run", "--items", str(items), str(script)]) == 0
+    return capsys.readouterr().err
+
+
+def test_a_program_without_stages_is_told_that_nothing_was_seen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "--items saw nothing: the program passed no stage" in said_of(tmp_path, capsys, "print('hello')", 3)
+
+
+def test_a_program_that_ran_to_its_end_is_told_how_many_items_there_were(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = said_of(tmp_path, capsys, SCRIPT.replace("range(1000)", "range(2)"), 3)
+    assert "clew: 2 items passed 2 stages, and the program ran to its end; see `clew show latest --trace`" in said

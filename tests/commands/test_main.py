@@ -73,6 +73,8 @@ def test_a_failure_of_the_system_is_a_sentence_and_status_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Verb:
+        EXAMPLES = ["clew x"]
+
         @staticmethod
         def add(subparsers: object) -> None:
             subparsers.add_parser("runs")  # type: ignore[attr-defined]

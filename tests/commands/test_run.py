@@ -105,7 +105,14 @@ def test_a_star_finds_any_function_that_has_the_name_and_the_scripts_own_level(p
 
 def test_watch_is_understood_after_the_script_until_a_double_dash(program: Path) -> None:
     done = clew_run(program, "script.py", "--watch", "train: loss", "--", "--watch", "mine: x")
-    assert "['script.py', '--watch', 'mine: x']" in done.stdout
+    assert "['script.py', '--', '--watch', 'mine: x']" in done.stdout
+    assert clew.open("latest").names == ["loss"]
+
+
+def test_what_follows_the_script_is_the_scripts_if_something_was_asked_for_before_it(program: Path) -> None:
+    words = ["--watch", "mine: x", "--", "--follow", "a:b", "-m", "-c"]
+    done = clew_run(program, "--watch", "train: loss", "script.py", *words)
+    assert str(["script.py", *words]) in done.stdout
     assert clew.open("latest").names == ["loss"]
 
 
@@ -135,12 +142,14 @@ def test_name_tags_and_policies_of_the_run(program: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nowhere.py"], "no nowhere.py"),
-        (["-m", "no.such"], "no.such"),
         ([], "no script"),
         (["--watch", "train: x +", "script.py"], "x +"),
         (["--tag", "lr", "script.py"], "lr"),
         (["--disk", "lots", "script.py"], "lots"),
+        (["-x", "script.py"], "no option -x"),
+        (["--names", "x", "--watch", "train: loss", "script.py"], "--names has no effect without --follow"),
+        (["--every", "2", "--follow", "train", "script.py"], "--every has no effect without --watch"),
+        (["--id", "key", "--watch", "train: loss", "script.py"], "--id has no effect without --items"),
     ],
 )
 def test_a_mistake_is_a_sentence_and_status_2(program: Path, words: list[str], message: str) -> None:
@@ -148,6 +157,31 @@ def test_a_mistake_is_a_sentence_and_status_2(program: Path, words: list[str], m
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_program_that_records_nothing_and_was_not_asked_to_is_told_how(program: Path) -> None:
+    done = clew_run(program, "script.py")
+    assert done.stdout == python(program, "script.py").stdout
+    assert "clew run was not told what to record" in done.stderr
+
+
+def test_a_program_that_records_by_itself_is_told_nothing(program: Path) -> None:
+    (program / "own.py").write_text("import clew\n@clew.watch('x')\ndef f():\n    x = 1\nf()\n")
+    assert clew_run(program, "own.py").stderr == ""
+
+
+def test_a_switch_that_is_neither_on_nor_off_is_named(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLEW", "banana")
+    done = clew_run(program, "--watch", "train: loss", "script.py")
+    assert done.stderr.startswith("clew: CLEW=banana is neither on nor off")
+    assert clew.open("latest").names == ["loss"]
+
+
+def test_the_folder_of_runs_may_be_under_the_home_folder(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(program / "home"))
+    monkeypatch.setenv("CLEW_DIR", "~/runs")
+    clew_run(program, "--watch", "train: loss", "script.py")
+    assert len(list((program / "home" / "runs").glob("*/*"))) == 1
 
 
 def test_a_syntax_error_in_the_script_looks_as_in_plain_python(program: Path) -> None:

@@ -74,3 +74,11 @@ def test_a_model_that_never_came_is_in_the_ledger_with_the_nearest(tmp_path: Pat
     found, _ = run(tmp_path, "--model", "nett: encoder")
     (note,) = found.ledger
     assert "no such model; did you mean `net`?" in note.text
+
+
+def test_what_is_suggested_instead_of_a_path_is_there_and_optimizers_are_found(tmp_path: Path) -> None:
+    found, _ = run(tmp_path, "--model", "net: hidden, forward.nothing, optimizer.param_groups.*.lr")
+    assert found["optimizer.param_groups.0.lr"].values == [0.1]
+    hints = {note.subject: note.text for note in found.ledger}
+    assert hints["hidden"] == "there is no such path; did you mean `forward.hidden`?"
+    assert hints["forward.nothing"].startswith("`forward` gives nothing of this name, and has no such variable;")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from clew.commands.main import main
+from clew.records import Summary, Value
 from history.writing import Written, simple_run
 
 Captured = pytest.CaptureFixture[str]
@@ -109,7 +112,7 @@ def test_json_of_names_has_every_change(capsys: Captured) -> None:
     main(["show", "latest", "loss", "--json"])
     out = json.loads(capsys.readouterr().out)
     assert len(out["loss"]) == 100
-    assert out["loss"][1] == {"line": 12, "step": 1, "time": 0.002, "value": 0.5}
+    assert out["loss"][1] == {"line": 12, "step": 1, "time": 0.002, "time_error": 0.0, "value": 0.5}
 
 
 @pytest.mark.usefixtures("run")
@@ -198,7 +201,7 @@ def test_damage_is_said(runs_folder: Path, capsys: Captured) -> None:
     file = next(run.path.glob("shards/*/records.arrow"))
     file.write_bytes(file.read_bytes()[:-40])
     assert main(["show", "latest"]) == 0
-    assert "damaged: " in capsys.readouterr().out
+    assert "problem: " in capsys.readouterr().out
 
 
 def test_escape_sequences_that_were_recorded_do_not_reach_the_terminal(runs_folder: Path, capsys: Captured) -> None:
@@ -216,3 +219,28 @@ def test_escape_sequences_that_were_recorded_do_not_reach_the_terminal(runs_fold
     assert "\x1b" not in shown
     assert "\x07" not in shown
     assert "[red]" in shown
+
+
+def test_tensors_are_shown_without_importing_torch(tmp_path: Path) -> None:
+    written = Written(tmp_path, "120000-tensors")
+    shard = written.shard()
+    call = shard.call("train")
+    for number in range(1, 4):
+        body = {"$": "torch", "shape": [4], "device": "cpu", "requires_grad": False, "part": 0}
+        half = np.full(4, number, np.float16)
+        value = Value("torch.Tensor", json.dumps({**body, "dtype": "float16"}), [half.tobytes()])
+        value.summary = Summary(shape=(4,), dtype="float16")
+        shard.change(call, "w", value)
+        brain = Value("torch.Tensor", json.dumps({**body, "dtype": "bfloat16"}), [bytes(8)])
+        brain.summary = Summary(shape=(4,), dtype="bfloat16")
+        shard.change(call, "b", brain)
+    shard.close()
+    program = f"import sys; from clew.commands.main import main; main(['show', {str(written.folder)!r}]); "
+    program += "sys.exit('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    w, b = (next(line for line in done.stdout.splitlines() if line.startswith(f"{name}\t")) for name in "wb")
+    assert "float16[4]" in w
+    assert "norm 2 → 6" in w
+    assert "1 … 3" in w
+    assert "<bfloat16[4]>" in b

@@ -9,10 +9,10 @@ import signal
 import socket
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import HTTPCookieProcessor, OpenerDirector, build_opener
 
 import pytest
 
@@ -24,8 +24,8 @@ SOURCE = str(Path(__file__).parents[2] / "src")
 
 
 @contextmanager
-def viewing(name: str, runs: Path, cwd: Path) -> Iterator[tuple[str, str, str]]:
-    """`clew view` in a process of its own: its address, its token and the route it begins with; Ctrl-C ends it."""
+def viewing(name: str, runs: Path, cwd: Path) -> Iterator[tuple[str, str, OpenerDirector]]:
+    """`clew view` in a process of its own: where it is, the route it begins with, and a browser that was let in."""
     environment = {**os.environ, "CLEW_DIR": str(runs), "PYTHONPATH": SOURCE}
     command = [sys.executable, "-m", "clew", "view", name, "--no-browser", "--port", "0"]
     with subprocess.Popen(command, env=environment, cwd=cwd, stdout=subprocess.PIPE, text=True) as process:
@@ -36,9 +36,12 @@ def viewing(name: str, runs: Path, cwd: Path) -> Iterator[tuple[str, str, str]]:
                 line = process.stdout.readline()
                 assert line, "it ended"
                 told += line
-            address = re.search(r"(http://127\.0\.0\.1:\d+)/\?(token=[\w-]+)#(\S+)", told)
+            address = re.search(r"(http://127\.0\.0\.1:\d+)/open/[\w-]+", told)
             assert address is not None
-            yield address[1], address[2], address[3]
+            browser = build_opener(HTTPCookieProcessor())
+            with browser.open(address[0], timeout=20) as page:
+                assert "open" not in page.url
+                yield address[1], page.url.partition("#")[2], browser
             process.send_signal(signal.SIGINT)
             assert process.wait(20) == 0
         finally:
@@ -47,8 +50,8 @@ def viewing(name: str, runs: Path, cwd: Path) -> Iterator[tuple[str, str, str]]:
 
 def test_it_prints_the_address_serves_and_ends_with_ctrl_c(tmp_path: Path) -> None:
     run = simple_run(tmp_path, {"loss": [1.0, 2.0]})
-    with viewing(str(run.path), tmp_path, tmp_path) as (address, token, route):
-        with urllib.request.urlopen(f"{address}/api{route}?{token}", timeout=20) as answer:
+    with viewing(str(run.path), tmp_path, tmp_path) as (address, route, browser):
+        with browser.open(f"{address}/api{route}", timeout=20) as answer:
             assert json.load(answer)["names"][0]["name"] == "loss"
 
 
@@ -57,9 +60,9 @@ def test_a_saved_graph_is_drawn_and_nothing_of_it_runs(tmp_path: Path) -> None:
     program = "import clew\nfrom ops import double\nclew.record(lambda x: double(x) + 1, 2).save('bundle.zip')\n"
     python(program, tmp_path)
     (tmp_path / "ran").unlink()
-    with viewing("bundle.zip", tmp_path / "runs", tmp_path) as (address, token, route):
+    with viewing("bundle.zip", tmp_path / "runs", tmp_path) as (address, route, browser):
         assert route.endswith("/graph")
-        with urllib.request.urlopen(f"{address}/api{route}?{token}", timeout=20) as answer:
+        with browser.open(f"{address}/api{route}", timeout=20) as answer:
             drawn = json.load(answer)
         assert [node["label"] for node in drawn["nodes"]] == ["x", "double", "· + 1", "output"]
     assert not (tmp_path / "ran").exists()

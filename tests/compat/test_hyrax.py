@@ -420,6 +420,35 @@ def test_a_field_is_found_by_name_attribute_and_number(trace: TraceResult) -> No
     assert dir(trace) == sorted(STAGES)
 
 
+def test_calls_and_fields_are_found_by_a_number_as_text(trace: TraceResult) -> None:
+    for number in range(3):
+        trace.trace_call(TraceDef("f", "f", {"x": 0}, "y", "collate"), number)(number + 10, 5)
+    stage = trace.collate
+    assert stage["0"] is stage[0]
+    assert stage["-1"] is stage[2]
+    assert (stage[0]["0"], stage[0]["1"], stage[0]["-1"]) == (0, 10, 10)
+    with pytest.raises(IndexError):
+        stage["3"]
+    with pytest.raises(KeyError):
+        stage[0]["2"]
+
+
+def test_a_name_that_is_a_number_comes_before_the_number(trace: TraceResult) -> None:
+    trace.trace_call(TraceDef("1", "f", {"0": 1, "x": 0}, "y", "collate"), "first", "second")("third", 5)
+    assert trace.collate["1"] == [trace.collate[0]]
+    assert trace.collate[0]["0"] == "second"
+
+
+def test_values_are_printed_with_an_equals_sign(trace: TraceResult) -> None:
+    definition = TraceDef("f", "f", {"x": 0, "s": 1, "d": 2}, "y", "collate")
+    trace.trace_call(definition, 3, "a: b", {"k": np.zeros(20)})(0.5, 2_000_000)
+    head, *lines = str(trace.collate[0]).splitlines()
+    assert head == "f(x, s, d) -> y duration=2 ms"
+    assert lines[:3] == ["inputs:", "\tx = 3", "\ts = 'a: b'"]
+    assert lines[3].startswith("\td = dict") and lines[4].startswith("\t\tk: ")
+    assert lines[5:] == ["outputs:", "\ty = 0.5"]
+
+
 def test_printing_never_raises(trace: TraceResult) -> None:
     class Rude:
         def __repr__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -146,3 +147,16 @@ def test_what_is_for_compilers_is_taken_and_a_module_is_saved_by_a_function(tmp_
 def test_a_path_needs_a_backend() -> None:
     with pytest.raises(OptionError, match='There is "pytorch" and "TensorFlow"'):
         matx.script("model.pt")
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_promise_of_the_page_names_a_test_that_exists() -> None:
+    page = (ROOT / "docs" / "coming-from-matx.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(?:(tests/[\w/]+)/)?(test_\w+\.py)::(test_\w+)` \|$", page, re.MULTILINE)
+    rows = page.partition("## Promise by promise")[2].partition("\n## ")[0].count("\n| ") - 1
+    assert len(named) == rows > 30
+    for folder, file, test in named:
+        text = (ROOT / (folder or "tests/compat") / file).read_text(encoding="utf-8")
+        assert f"def {test}(" in text, (file, test)

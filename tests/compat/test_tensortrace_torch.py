@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from clew.compat.tensortrace import ModelTracer, stack_padded_tensors, stack_tensors, trace_model
+from clew.compat.tensortrace import ModelTracer, stack_padded_tensors, stack_tensors
 from probes.model.ranks import once, run_ranks
 
 EXAMPLES = """
@@ -119,13 +119,13 @@ def test_the_third_example_takes_the_mean_over_ranks_and_batches(told: Any) -> N
 
 def test_without_torch_distributed_it_works_alone() -> None:
     model = torch.nn.Linear(2, 2)
-    with trace_model(model, ["forward"], post_trace_callbacks=[stack_tensors]) as tracer:
+    with ModelTracer(model, ["forward"], post_trace_callbacks=[stack_tensors]) as tracer:
         model(torch.ones(2))
         model(torch.zeros(2))
     assert tracer.results["forward"].values[0].shape == (2, 2)
 
 
-def test_paddding_takes_ragged_values() -> None:
+def test_padding_takes_ragged_values() -> None:
     values = [torch.ones(2), torch.ones(3)]
     stack_padded_tensors("x", values, [0, 1], [0, 0])
     assert values[0].tolist() == [[1, 1, 0], [1, 1, 1]]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,17 @@ import numpy as np
 import pytest
 
 import clew
-from clew.compat.ttracker import auto_diff, h4logger, log2file, logger, var_tracker
+from clew.compat.ttracker import (
+    _log_change,
+    auto_diff,
+    check_run_count,
+    debug_trace,
+    fstack,
+    h4logger,
+    log2file,
+    logger,
+    var_tracker,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -259,3 +271,151 @@ def test_a_closed_stderr_leaves_the_program_alone(monkeypatch: pytest.MonkeyPatc
     closed.close()
     monkeypatch.setattr(sys, "stderr", closed)
     assert f(1) == 2
+
+
+def shrink(video: Any) -> Any:
+    video = video[:2]
+    audio = video.sum()
+    return video
+
+
+@var_tracker("video")
+def tracked_inside(data: Any) -> Any:
+    return shrink(data)
+
+
+@auto_diff
+def calls_a_tracked_one() -> None:
+    tracked_inside(np.zeros(3))
+    shrink(np.zeros(3))
+
+
+@var_tracker("audio")
+def tracks_another_name() -> None:
+    tracked_inside(np.zeros(3))
+
+
+def test_a_var_tracker_function_keeps_its_variable_inside_an_auto_diff_function(
+    lines: Callable[[], list[str]],
+) -> None:
+    calls_a_tracked_one()
+    changes = [line.partition("] ")[2] for line in lines() if "─ [" in line]
+    assert [change for change in changes if "@" in change and not change.startswith("function")] == [
+        f"video@{at(shrink, 1)} → shape=(2,) | dtype=float64"
+    ]
+
+
+def test_a_var_tracker_function_inside_another_one_has_the_variables_of_both(
+    lines: Callable[[], list[str]],
+) -> None:
+    tracks_another_name()
+    tracked = [line.partition("] ")[2].partition("@")[0] for line in lines() if f"@{at(shrink, 1)}" in line]
+    assert tracked == ["video"]
+    current = clew.current()
+    assert current is not None
+    changed = [change.name for change in current.calls("shrink")[-1].changes]
+    assert changed == ["video", "audio"]
+
+
+def test_a_list_of_arrays_that_is_given_back_has_a_line_for_each(lines: Callable[[], list[str]]) -> None:
+    @auto_diff
+    def halves(x):
+        return x[:2], 7, x[2:]
+
+    halves(np.zeros(5))
+    assert lines()[-3:] == [
+        "│   └─ output len(value): 3",
+        "│   └─ output [Tensor] 0@0 → shape=(2,) | dtype=float64",
+        "│   └─ output [Tensor] 2@0 → shape=(3,) | dtype=float64",
+    ]
+
+
+def test_debug_trace_shows_the_variables_of_every_function_called(lines: Callable[[], list[str]]) -> None:
+    @debug_trace
+    def outer():
+        return decode("a.mp4")
+
+    outer()
+    assert f"│   │   ├─ [Tensor] video@{at(decode, 1)} → shape=(7, 64, 96, 3) | dtype=uint8" in lines()
+
+
+def test_fstack_shows_who_called_the_outermost_first(lines: Callable[[], list[str]]) -> None:
+    @fstack
+    def target(x):
+        return x + 1
+
+    def middle():
+        return target(1)
+
+    assert middle() == 2
+    assert target.__name__ == "target"
+    head, *callers = lines()
+    assert head == "call stack for target"
+    assert callers[-1] == f"-> middle() at {__file__}:{at(middle, 1)}"
+    assert callers[-2].startswith(f"-> {sys._getframe().f_code.co_name}() at {__file__}:")
+    assert len(callers) > 10  # all of them
+
+
+def test_fstack_stands_in_the_tree_of_a_tracked_function(lines: Callable[[], list[str]]) -> None:
+    @fstack
+    def target():
+        return 1
+
+    @auto_diff
+    def outer():
+        return target()
+
+    outer()
+    assert "│   call stack for target" in lines()
+
+
+def test_check_run_count_ends_the_program_after_so_many_runs(lines: Callable[[], list[str]]) -> None:
+    for _ in range(2):
+        check_run_count("here", 2)
+        check_run_count("there", 5)
+    with pytest.raises(SystemExit) as ended:
+        check_run_count("here", 2)
+    assert ended.value.code == 1
+    check_run_count("here", 2)  # forgotten when the program ended
+    assert next(line for line in lines() if line.startswith("[here]")) == "[here] run 1 of 2"
+
+
+def test_log_change_takes_the_names_and_marks_of_the_original(lines: Callable[[], list[str]]) -> None:
+    _log_change(prestr="Linear", name="x", value=np.zeros(3), indent="  ", lineno=7)
+    _log_change("└─", "n", 5, "│   ", 8)
+    assert lines() == ["  ├─ [Linear] [Tensor] x@7 → shape=(3,) | dtype=float64", "│   └─ [Var] n@8 value: 5"]
+
+
+def test_log2file_goes_where_the_tree_goes_as_long_as_there_is_no_file(lines: Callable[[], list[str]]) -> None:
+    log2file("xx is 3")
+    assert lines() == ["├─ xx is 3"]
+
+
+def test_with_ltag_set_each_thread_has_a_file_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LTAG", "exp")
+    logger.addHandler(h4logger())
+    log2file("from the main thread")
+    other = threading.Thread(target=log2file, args=("from the other",))
+    other.start()
+    other.join()
+    texts = [
+        path.read_text(encoding="utf-8") for path in Path("logs", "exp").glob(f"process_{os.getpid()}_thread_*.log")
+    ]
+    assert sorted(text.partition(" - INFO - ")[2] for text in texts) == [
+        "├─ from the main thread\n",
+        "├─ from the other\n",
+    ]
+
+
+def test_a_tracked_function_inside_one_that_clew_follows_is_logged(lines: Callable[[], list[str]]) -> None:
+    @auto_diff
+    def inner(x):
+        return x * 2
+
+    @clew.follow(show=False)
+    def outer():
+        return inner(4)
+
+    outer()
+    called = at(outer, 2)
+    assert f"called from outer:{called}" in lines()[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -39,3 +40,18 @@ def test_special_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert [t.tolist() for t in found["tensor"]] == [[0, 0, 0], [0, 1, 0], [0, 1, 2], [0, 1, 2, 0, 1, 2]]
     assert all(isinstance(t, torch.Tensor) for t in found["tensor"])
     assert found["tensor[1]"] == [torch.tensor(0.0), torch.tensor(1.0)]
+
+
+def test_tensors_inside_containers_are_nested_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ztracelog, "_path", None)
+    monkeypatch.setattr(ztracelog, "_calls", {})
+
+    @ztrace(["batch"])
+    def f():
+        batch = {"x": torch.eye(2), 0: (torch.tensor(float("nan")), np.arange(2))}
+
+    f()
+    (path,) = Path("ztrace_logs").glob("*/*.json")
+    text = json.dumps(json.loads(path.read_text())["f()"][0]["data"])
+    assert text == '{"batch": {"x": [[1.0, 0.0], [0.0, 1.0]], "0": [NaN, [0, 1]]}}'

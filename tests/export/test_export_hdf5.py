@@ -50,6 +50,12 @@ def test_every_dataset_can_grow(tmp_path: Path) -> None:
         )
 
 
+def test_records_without_fields_are_written_as_text(tmp_path: Path) -> None:
+    empty = np.dtype({"names": [], "formats": [], "offsets": [], "itemsize": 16})
+    with written(tmp_path, {"r": [np.zeros(2, empty)]}) as file:
+        assert file["changes/r/values"].attrs["kind"] != "array"
+
+
 def test_smaller_arrays_are_padded_and_their_shapes_kept(tmp_path: Path) -> None:
     with written(tmp_path, {"w": [np.zeros(2), np.ones(3)], "n": [np.ones((1, 2), int), np.ones((2, 1), int)]}) as file:
         floats, whole = file["changes/w"], file["changes/n"]
@@ -89,8 +95,9 @@ def test_the_rank_of_each_value_is_told(tmp_path: Path) -> None:
         shard.change(shard.call(at=0), "x", rank + 0.5, at=rank + 1)
         shard.close()
     with h5py.File(export(run.open(), "hdf5", tmp_path / "out.h5")) as file:
-        assert file["changes/x/ranks"][:].tolist() == [0, 1]
-        assert file["changes/x/values"][:].tolist() == [0.5, 1.5]
+        for rank in (0, 1):
+            assert file[f"changes/x@rank={rank}/ranks"][:].tolist() == [rank]
+            assert file[f"changes/x@rank={rank}/values"][:].tolist() == [rank + 0.5]
 
 
 def test_many_values_are_written_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ def test_names_come_in_the_order_they_first_changed(tmp_path: Path) -> None:
 
 def test_names_of_several_processes_are_one_list_in_order_of_time(tmp_path: Path) -> None:
     written = Written(tmp_path)
-    late, early = written.shard(0), written.shard(1)
+    late, early = written.shard(), written.shard(process=1)
     late.change(late.call(at=1), "b", 1, at=20)
     early.change(early.call(at=1), "a", 1, at=10)
     early.change(1, "b", 2, at=30)
@@ -160,11 +160,11 @@ def test_functions_are_counted_and_timed_over_all_processes(tmp_path: Path) -> N
 
 def test_names_are_counted_over_all_processes(tmp_path: Path) -> None:
     written = Written(tmp_path)
-    for rank in (0, 1):
-        shard = written.shard(rank)
+    for process in (0, 1):
+        shard = written.shard(process=process)
         call = shard.call()
         shard.step(call, 1)
-        for name in ["loss", "loss", f"only{rank}"] + [f"n{i}" for i in range(30)]:
+        for name in ["loss", "loss", f"only{process}"] + [f"n{i}" for i in range(30)]:
             shard.change(call, name, 1.0)
         shard.close()
     counts = written.open().tables.table.counts

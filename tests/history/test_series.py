@@ -63,17 +63,17 @@ def test_lines_and_times_and_calls(tmp_path: Path) -> None:
 
 def test_processes_are_merged_in_order_of_time(tmp_path: Path) -> None:
     written = Written(tmp_path)
-    for rank, times in enumerate([(10, 40), (20, 30)]):
-        shard = written.shard(rank)
+    for process, times in enumerate([(10, 40), (20, 30)]):
+        shard = written.shard(process=process)
         call = shard.call(at=1)
         for at in times:
-            shard.change(call, "x", [rank, at], at=at, line=rank + 1)
+            shard.change(call, "x", [process, at], at=at, line=process + 1)
         shard.close()
     series = written.open()["x"]
     assert series.values == [[0, 10], [1, 20], [1, 30], [0, 40]]
     assert series.lines == [1, 2, 2, 1]
     assert series.steps == [0, 1, 2, 3]
-    assert [change.call.rank for change in series.changes if change.call] == [0, 1, 1, 0]
+    assert [change.call.pid for change in series.changes if change.call] == [100, 101, 101, 100]
 
 
 @pytest.mark.parametrize(
@@ -123,16 +123,23 @@ def test_summaries_tell_of_numbers_and_arrays(tmp_path: Path) -> None:
 
 def test_points_are_all_numbers_and_those_of_arrays_with_one_element(tmp_path: Path) -> None:
     values = [1, "text", np.float32(2.5), np.array([3.0]), np.zeros(4), DELETED]
-    numbers, complete = simple_run(tmp_path, {"x": values})["x"].points()
-    assert numbers.tolist() == [1.0, 2.5, 3.0]
-    assert complete
+    assert simple_run(tmp_path, {"x": values})["x"].points().tolist() == [1.0, 2.5, 3.0]
 
 
-def test_points_that_are_a_sample_say_so(tmp_path: Path) -> None:
-    values = [np.array(float(number)) for number in range(10)]
-    numbers, complete = simple_run(tmp_path, {"x": values})["x"].points(limit=4)
-    assert numbers.tolist() == [0.0, 3.0, 6.0, 9.0]
-    assert not complete
+def test_statistics_of_arrays_are_of_all_of_them_or_say_that_they_are_of_a_sample(tmp_path: Path) -> None:
+    arrays = [np.array([3.0, 4.0]) * number for number in range(10)]
+    series = simple_run(tmp_path, {"x": ["text", *arrays]})["x"]
+    statistics = series.array_statistics()
+    assert statistics is not None
+    assert statistics.norms.tolist() == [5.0 * number for number in range(10)]
+    assert (statistics.low, statistics.high, statistics.complete) == (0.0, 36.0, True)
+    sample = series.array_statistics(limit=4)
+    assert sample is not None
+    assert not sample.complete
+
+
+def test_a_series_without_arrays_has_no_statistics_of_them(tmp_path: Path) -> None:
+    assert simple_run(tmp_path, {"x": [1, "text", [1, 2]]})["x"].array_statistics() is None
 
 
 def test_repr_is_short(tmp_path: Path) -> None:

@@ -42,17 +42,6 @@ def test_a_change_has_the_last_step_before_it_in_its_call(tmp_path: Path) -> Non
     assert run["x"].changes[2].step == 20
 
 
-def test_a_change_before_the_first_step_is_numbered(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
-    call = shard.call()
-    shard.change(call, "x", 1)
-    shard.step(call, 50)
-    shard.change(call, "x", 2)
-    shard.close()
-    assert written.open()["x"].steps == [0, 50]
-
-
 def test_steps_of_one_call_do_not_reach_its_sibling(tmp_path: Path) -> None:
     written = Written(tmp_path)
     shard = written.shard()
@@ -61,7 +50,7 @@ def test_steps_of_one_call_do_not_reach_its_sibling(tmp_path: Path) -> None:
     shard.change(two, "x", 1)
     shard.change(one, "x", 2)
     shard.close()
-    assert written.open()["x"].steps == [0, 7]
+    assert written.open()["x"].steps == [None, 7]
 
 
 def test_a_call_inherits_the_step_its_caller_was_at(tmp_path: Path) -> None:
@@ -114,11 +103,11 @@ def test_changes_that_were_held_back_have_the_step_of_their_moment(tmp_path: Pat
 
 def test_each_process_has_its_own_steps(tmp_path: Path) -> None:
     written = Written(tmp_path)
-    for rank in (0, 1):
-        shard = written.shard(rank)
+    for process in (0, 1):
+        shard = written.shard(process=process)
         call = shard.call(at=0)
-        shard.step(call, 100 * rank, at=1)
-        shard.change(call, "x", rank, at=2 + rank)
+        shard.step(call, 100 * process, at=1)
+        shard.change(call, "x", process, at=2 + process)
         shard.close()
     assert written.open()["x"].steps == [0, 100]
 
@@ -180,14 +169,42 @@ def test_steps_as_numbers_are_the_steps_themselves(tmp_path: Path) -> None:
         shard.step(outer, step)
         shard.change(outer, "x", 1.0)
         inner = shard.call("inner", parent=outer)
-        shard.change(inner, "x", 2.0)
+        shard.change(inner, "y", 2.0)
     alone = shard.call("alone")
-    shard.change(alone, "x", 3.0)
+    shard.change(alone, "z", 3.0)
     shard.close()
     run = written.open()
-    steps = run.tables.steps.numbers(run.tables.table.rows_of("x"))
+    for name, expected in {"x": [5, 7, 8.5], "y": [7, 8.5], "z": [0]}.items():
+        steps = run.tables.steps.numbers(run.tables.table.rows_of(name))
+        assert steps is not None
+        assert steps.tolist() == run[name].steps == expected
+
+
+def test_a_change_before_the_first_step_of_its_function_has_none(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    shard = written.shard()
+    train = shard.call("train")
+    shard.change(train, "lr", 0.1)
+    early = shard.call("check", parent=train)
+    shard.change(early, "score", 0)
+    for step in (3, 4):
+        shard.step(train, step)
+        shard.change(train, "loss", 1.0)
+        check = shard.call("check", parent=train)
+        shard.change(check, "score", step)
+    elsewhere = shard.call("plot")
+    shard.change(elsewhere, "width", 7)
+    shard.close()
+    run = written.open()
+    assert {name: run[name].steps for name in run} == {
+        "lr": [None],
+        "score": [None, 3, 4],
+        "loss": [3, 4],
+        "width": [0],
+    }
+    steps = run.tables.steps.numbers(run.tables.table.rows_of("score"))
     assert steps is not None
-    assert steps.tolist() == run["x"].steps == [5, 7, 7, 8.5, 8.5, 5]
+    assert np.array_equal(steps, [np.nan, 3, 4], equal_nan=True)
 
 
 def test_steps_as_numbers_of_one_loop_after_another(tmp_path: Path) -> None:
@@ -203,7 +220,8 @@ def test_steps_as_numbers_of_one_loop_after_another(tmp_path: Path) -> None:
     run = written.open()
     steps = run.tables.steps.numbers(run.tables.table.rows_of("x"))
     assert steps is not None
-    assert steps.tolist() == run["x"].steps
+    assert run["x"].steps == [None, 0, 1, 2, 3] * 3
+    assert np.array_equal(steps, [np.nan, 0, 1, 2, 3] * 3, equal_nan=True)
 
 
 def test_steps_that_are_no_numbers_are_not_given_as_such(tmp_path: Path) -> None:

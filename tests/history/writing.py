@@ -29,7 +29,7 @@ class Shard:
         self.rank = rank
         self.now = START
         self._functions: dict[tuple[str, str, str, int], int] = {}
-        self._sites: dict[tuple[int, str, int, str], int] = {}
+        self._sites: dict[tuple[int, str, int, str, str | None], int] = {}
         self._ids = itertools.count(1)
         self._values = itertools.count(1)
         self._function_of: dict[int, int] = {}
@@ -52,11 +52,12 @@ class Shard:
         module: str = "pkg.mod",
         file: str = "mod.py",
         line: int = 1,
+        **fingerprint: str | None,
     ) -> int:
         key = name, module, file, line
         if key not in self._functions:
             self._functions[key] = len(self._functions)
-            self._flush.functions.append(Function(self._functions[key], *key))
+            self._flush.functions.append(Function(self._functions[key], *key, **fingerprint))
         id = next(self._ids)
         self._function_of[id] = self._functions[key]
         value = -1 if args is None else self.value(args)
@@ -69,13 +70,21 @@ class Shard:
         self._flush.ends.append(CallEnd(call, self._tick(at), error, value))
 
     def change(
-        self, call: int, name: str, value: Any, *, line: int = 10, at: int | None = None, role: str = "value"
+        self,
+        call: int,
+        name: str,
+        value: Any,
+        *,
+        line: int = 10,
+        at: int | None = None,
+        role: str = "value",
+        mode: str | None = None,
     ) -> None:
         function = self._function_of.get(call, 0)
-        key = function, name, line, role
+        key = function, name, line, role, mode
         if key not in self._sites:
             self._sites[key] = 16 + len(self._sites)
-            self._flush.sites.append(Site(self._sites[key], function, name, line, role))  # type: ignore[arg-type]
+            self._flush.sites.append(Site(self._sites[key], function, name, line, role, mode))  # type: ignore[arg-type]
         self._rows.append((call, self._sites[key], self._tick(at), *self._cell(value)))
 
     def step(self, call: int, value: Any, *, at: int | None = None) -> None:
@@ -134,8 +143,8 @@ class Written:
         }
         write_meta(self.folder, self.meta)
 
-    def shard(self, rank: int = 0) -> Shard:
-        return Shard(self.folder, rank=rank, pid=100 + rank)
+    def shard(self, rank: int = 0, process: int = 0) -> Shard:
+        return Shard(self.folder, rank=rank, pid=100 + rank + process)
 
     def open(self) -> Run:
         return open_run(self.folder)

@@ -221,7 +221,6 @@ def test_a_block_around_it_ends_it_with_the_exception(tmp_path: Path) -> None:
 def test_after_an_exception_stop_leaves_the_model_as_it_was(tmp_path: Path) -> None:
     model, callback = plain_model(), traced("layer", "forward.hidden")
     fails(model, tmp_path, callback)
-    assert not is_as_it_was(model)
     callback.stop()
     assert is_as_it_was(model)
     assert callback.results["layer"].iterations == [0, 1]

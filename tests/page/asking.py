@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from starlette.testclient import TestClient
 
+from clew.page.access import Access
 from clew.page.server import make_app
 from clew.page.shelf import Shelf, run_id
 from clew.records import DELETED
@@ -22,7 +23,8 @@ class Page:
 
     def __init__(self, base: Path, *given: Path) -> None:
         self.shelf = Shelf(base, list(given))
-        self.client = TestClient(make_app(self.shelf, TOKEN), base_url=HOST, headers={"X-Clew-Token": TOKEN})
+        self.access = Access(TOKEN)
+        self.client = TestClient(make_app(self.shelf, self.access), base_url=HOST, headers={"X-Clew-Token": TOKEN})
 
     def ask(self, path: str, **params: Any) -> Any:
         answer = self.client.get(path, params={key.rstrip("_"): str(value) for key, value in params.items()})
@@ -45,11 +47,13 @@ class Page:
         return self.ask(self.run(folder) + (f"/{what}" if what else ""), **params)
 
 
-def training(base: Path, name: str = "120000-training", *, file: str = "mod.py", **meta: Any) -> Written:
+def training(
+    base: Path, name: str = "120000-training", *, file: str = "mod.py", source: str | None = None, **meta: Any
+) -> Written:
     """Ten steps of a training loop: numbers, a NaN, a deletion, text, tensors, calls that repeat, one that raised."""
     written = Written(base, name, **meta)
     shard = written.shard()
-    train = shard.call("train", args={"epochs": 2}, file=file, line=3)
+    train = shard.call("train", args={"epochs": 2}, file=file, line=3, source=source)
     for step in range(10):
         shard.step(train, step)
         shard.change(train, "loss", float("nan") if step == 4 else 1.0 / (step + 1), line=5)

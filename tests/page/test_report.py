@@ -114,9 +114,7 @@ def test_parts_are_left_out_on_request(folder: Path, tmp_path: Path) -> None:
 
 
 def test_without_source_no_line_of_it_goes_along(base: Path, tmp_path: Path) -> None:
-    file = tmp_path / "job.py"
-    file.write_text("SECRET = 1\n" * 20)
-    written = training(base, file=str(file))
+    written = training(base, source="SECRET = 1\n" * 20)
     assert b"SECRET" in make_report(written.folder, tmp_path / "with.html").path.read_bytes()
     made = make_report(written.folder, tmp_path / "without.html", without=["source"])
     assert b"SECRET" not in made.path.read_bytes()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from clew.page import server
+from clew.page.access import Access
 from history.writing import Written
 from page.asking import HOST, TOKEN, Page
 
@@ -26,11 +27,17 @@ def test_nothing_is_answered_without_the_token(page: Page, path: str) -> None:
     assert bare(page, path) == 403
 
 
-def test_a_wrong_token_is_refused_and_the_right_one_answered_in_query_or_header(page: Page) -> None:
-    assert bare(page, f"{QUESTION}?token=wrong") == 403
-    assert bare(page, f"{QUESTION}?token={TOKEN[:-1]}") == 403
-    assert bare(page, f"{QUESTION}?token={TOKEN}") == 200
-    assert page.client.get(QUESTION, headers={"X-Clew-Token": TOKEN}).status_code == 200
+@pytest.mark.parametrize(
+    ("name", "scheme"), [("X-Clew-Token", ""), ("Authorization", "Bearer "), ("Cookie", "clew-8412=")]
+)
+def test_a_wrong_token_is_refused_and_the_right_one_answered(page: Page, name: str, scheme: str) -> None:
+    assert bare(page, QUESTION, **{name: f"{scheme}wrong"}) == 403
+    assert bare(page, QUESTION, **{name: f"{scheme}{TOKEN[:-1]}"}) == 403
+    assert bare(page, QUESTION, **{name: f"{scheme}{TOKEN}"}) == 200
+
+
+def test_a_token_in_the_address_opens_nothing(page: Page) -> None:
+    assert bare(page, f"{QUESTION}?token={TOKEN}") == 403
 
 
 def test_a_refusal_tells_people_what_to_do(page: Page) -> None:
@@ -42,14 +49,14 @@ def test_a_refusal_tells_people_what_to_do(page: Page) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:9", "localhost:8888", "LOCALHOST", "[::1]:80", "[::1]"])
 def test_loopback_hosts_are_answered_at_any_port(page: Page, host: str) -> None:
-    assert bare(page, f"{QUESTION}?token={TOKEN}", host=host) == 200
+    assert bare(page, QUESTION, host=host, Authorization=f"Bearer {TOKEN}") == 200
 
 
 @pytest.mark.parametrize(
     "host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "10.0.0.1", "", "127.0.0.1:80:80"]
 )
 def test_other_hosts_are_refused_even_with_the_token(page: Page, host: str) -> None:
-    assert bare(page, f"{QUESTION}?token={TOKEN}", host=host) == 403
+    assert bare(page, QUESTION, host=host, Authorization=f"Bearer {TOKEN}") == 403
 
 
 def test_a_post_needs_the_token_in_the_header(page: Page, folder: Path) -> None:
@@ -99,9 +106,18 @@ def test_every_answer_keeps_to_itself(page: Page, path: str) -> None:
 def test_a_notebook_may_frame_the_page(base: Path) -> None:
     from starlette.testclient import TestClient
 
-    app = server.make_app(Page(base).shelf, TOKEN, framed=True)
-    answer = TestClient(app, base_url=HOST).get(f"/?token={TOKEN}")
+    access = Access(TOKEN)
+    client = TestClient(server.make_app(Page(base).shelf, access, framed=True), base_url=HOST)
+    answer = client.get(f"/frame/{access.frame_code}")
+    assert answer.status_code == 200
     assert "x-frame-options" not in answer.headers
+    assert f'<meta name="clew-token" content="{TOKEN}">' in answer.text
+    assert client.get("/frame/wrong").status_code == 403
+
+
+def test_only_a_notebook_s_server_gives_a_page_with_the_token_inside(page: Page) -> None:
+    answer = page.client.get(f"/frame/{page.access.frame_code}")
+    assert answer.status_code == 404
 
 
 def test_only_the_scripts_of_the_page_may_run(page: Page, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

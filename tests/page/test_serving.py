@@ -25,16 +25,17 @@ def served(base: Path, folder: Path) -> Iterator[Served]:
     found.close()
 
 
-def fetch(address: str) -> bytes:
-    with urllib.request.urlopen(address, timeout=20) as answer:
+def fetch(address: str, **headers: str) -> bytes:
+    with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=20) as answer:
         return answer.read()
 
 
-def test_a_served_page_answers_to_its_address_alone(served: Served) -> None:
-    address, _, query = served.address.partition("/?")
-    assert json.loads(fetch(f"{address}/api/runs?{query.partition('#')[0]}"))["runs"][0]["name"] == "training"
+def test_a_served_page_answers_to_its_token_alone(served: Served) -> None:
+    address = f"http://{HOST}:{served.port}/api/runs"
+    answer = fetch(address, Authorization=f"Bearer {served.token}")
+    assert json.loads(answer)["runs"][0]["name"] == "training"
     with pytest.raises(urllib.error.HTTPError) as refused:
-        fetch(f"{address}/api/runs")
+        fetch(address)
     with refused.value:
         assert refused.value.code == 403
 
@@ -124,8 +125,9 @@ def viewing(base: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def test_a_run_opens_in_the_browser(folder: Path, viewing: list[str]) -> None:
     view = clew.open(folder).view()
-    assert viewing == [view.address]
-    assert view.address.endswith(f"#/run/{run_id(folder)}")
+    (opened,) = viewing
+    assert opened.startswith("file:///") and opened.endswith("/open.html")
+    assert view.route == f"/run/{run_id(folder)}"
     assert clew.open(folder).view().port == view.port
 
 
@@ -133,7 +135,8 @@ def test_in_a_notebook_it_is_a_frame(folder: Path, viewing: list[str], monkeypat
     monkeypatch.setattr(serving, "in_notebook", lambda: True)
     view = clew.open(folder).view()
     assert viewing == []
-    assert f'<iframe src="http://127.0.0.1:{view.port}/?token=' in view._repr_html_()
+    assert f'<iframe src="http://127.0.0.1:{view.port}/frame/' in view._repr_html_()
+    assert view.token not in view._repr_html_()
 
 
 def test_a_plain_interpreter_is_no_notebook() -> None:

@@ -80,6 +80,7 @@ class FakeNode:
     function: str = "f"
     inputs: list[tuple[str, Any]] = field(default_factory=list)
     parent: FakeNode | None = None
+    pauses: bool = False
     file: str = "/home/me/mod.py"
     line: int = 1
     callers: list[tuple[str, int, str]] = field(default_factory=list)

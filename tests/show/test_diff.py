@@ -42,6 +42,7 @@ def told(**changed: Any) -> dict[str, Any]:
         "not_compared": [],
         "renamed": {},
         "tree": {"places": node("run"), "steps": node("steps")},
+        "circumstances": [],
         "notes": [],
         **changed,
     }

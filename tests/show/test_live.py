@@ -230,7 +230,9 @@ def test_calls_held_back_inside_each_other_may_be_deeper_than_pythons_limit(
 # ---- threads
 
 
-def test_each_thread_has_its_own_place_and_is_named_where_it_changes(printer: LivePrinter, stream: Stream) -> None:
+def test_each_thread_has_its_own_place_and_is_named_on_lines_below_another_call(
+    printer: LivePrinter, stream: Stream
+) -> None:
     root = FakeNode("main")
     printer.begin(root)
     one, two = (FakeNode(f"work{i}", parent=root, thread=f"pool-{i}") for i in (1, 2))
@@ -243,8 +245,54 @@ def test_each_thread_has_its_own_place_and_is_named_where_it_changes(printer: Li
         "├─ work1  mod.py:1  [pool-1]",
         "├─ work2  mod.py:1  [pool-2]",
         "│  ├─ x@3  1  [pool-1]",
-        "│  ├─ y@4  1",
+        "│  ├─ y@4  1  [pool-1]",
         "│  └─ → None  1.2 ms  [pool-2]",
+    ]
+
+
+def test_calls_that_take_turns_are_numbered_and_named_on_lines_that_stand_below_another(
+    printer: LivePrinter, stream: Stream
+) -> None:
+    root = FakeNode("main")
+    printer.begin(root)
+    one, two = (FakeNode("fetch", inputs=[("n", n)], parent=root, pauses=True) for n in (1, 2))
+    printer.begin(one)
+    printer.change(one, "x", 3, DELETED, "one")
+    printer.begin(two)
+    printer.change(two, "x", 3, DELETED, [1])
+    printer.change(one, "y", 4, DELETED, 1.5)  # the second is held back, and has not been shown yet
+    printer.end(two.ended())
+    printer.end(one.ended())
+    assert stream.lines == [
+        "main  mod.py:1",
+        "├─ fetch  mod.py:1",
+        "│  ├─ n: 1",
+        "│  ├─ x@3  'one'",
+        "│  ├─ y@4  1.5",
+        "├─ fetch  mod.py:1  [fetch #2]",
+        "│  ├─ n: 2",
+        "│  ├─ x@3  list[1] [1]",
+        "│  └─ → None  1.2 ms",
+        "│  └─ → None  1.2 ms  [fetch #1]",
+    ]
+
+
+def test_a_call_inside_one_that_takes_turns_says_in_which(printer: LivePrinter, stream: Stream) -> None:
+    one, two = (FakeNode(name, pauses=True) for name in ("a", "b"))
+    printer.begin(one)
+    printer.begin(two)
+    inner = FakeNode("parse", parent=one)
+    printer.begin(inner)
+    printer.change(inner, "x", 3, DELETED, 1)
+    printer.end(inner.ended())
+    printer.change(two, "x", 3, DELETED, 1)
+    assert stream.lines == [
+        "a  mod.py:1",
+        "b  mod.py:1",
+        "├─ parse  mod.py:1  [a #1]",
+        "│  ├─ x@3  1",
+        "│  └─ → None  1.2 ms",
+        "├─ x@3  1  [b #1]",
     ]
 
 

@@ -83,7 +83,7 @@ def test_damage_is_shown(tmp_path: Path) -> None:
     run = simple_run(tmp_path, {"x": [1]})
     file = next(run.path.glob("shards/*/records.arrow"))
     file.write_bytes(file.read_bytes()[:-40])
-    assert "damaged" in Run(run.path)._repr_html_()
+    assert "problem" in Run(run.path)._repr_html_()
 
 
 def test_a_call_shows_its_arguments_result_and_changes(tmp_path: Path) -> None:

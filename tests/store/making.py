@@ -99,3 +99,8 @@ def blobs(run: Path) -> Path:
 def here() -> dict[str, object]:
     """The identity of this very process, which is alive."""
     return {"host": socket.gethostname(), "pid": os.getpid()}
+
+
+def damage_in(reader: RunReader) -> list[str]:
+    """What is wrong with what was written; not that more might have been."""
+    return [problem for problem in reader.problems if "was killed or cut off" not in problem]

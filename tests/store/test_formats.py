@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clew.records import Kept, Note, Site
+from clew.records import Function, Kept, Note, Site
 from clew.store.flush import Flush, Span
 from clew.store.format import FORMAT
 from clew.store.reader import RunReader
@@ -27,7 +27,7 @@ def test_a_run_of_each_format_reads_as_it_was_written(version: int) -> None:
     (shard,) = reader.shards
     reader.verify()
     assert (reader.problems, shard.closed) == ([], True)
-    assert shard.functions[0].file == "/x/job.py"
+    assert shard.functions[0] == Function(0, "train", "job", "/x/job.py", 3)  # without hashes and source
     assert shard.sites[2] == Site(2, 0, "step", 4, "step")
     assert (shard.starts.thread_name.tolist(), shard.ends.result.tolist()) == (["MainThread"], [1])
     numbers = shard.changes.number[:3]

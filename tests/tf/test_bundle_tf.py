@@ -245,20 +245,20 @@ def test_every_file_of_a_saved_model_is_checked(models: Any, project: Path) -> N
         clew.load(bundle, trusted=True)
 
 
-def test_a_saved_model_needs_somebodys_word_and_layers_of_keras_need_none_of_their_own(
-    models: Any, project: Path
-) -> None:
+def test_a_saved_model_and_a_keras_file_each_need_to_be_named(models: Any, project: Path) -> None:
     signed, layers = saved(models.Signed(), "signed"), saved(network(), "layers")
     with pytest.raises(GraphError, match="models/0"):
         clew.load(signed, trusted=["somebody"])
     assert clew.load(signed, trusted=["models/0"])(OTHER).shape == (3, 3)
-    assert clew.load(layers, trusted=["somebody"])(OTHER).shape == (3, 3)
+    with pytest.raises(GraphError, match=r"models/0\.keras"):
+        clew.load(layers, trusted=["somebody"])
+    assert clew.load(layers, trusted=["models/0.keras"])(OTHER).shape == (3, 3)
     with pytest.raises(GraphError, match="nobody has said"):
         clew.load(layers)
 
 
 def test_functions_that_reach_for_files_need_somebodys_word() -> None:
-    from clew.probes.graph.bundle.trust import is_allowed
+    from clew.probes.graph.bundle.allowed import is_allowed
 
     assert is_allowed("tensorflow.nn:softmax") and is_allowed("tensorflow:cast") and is_allowed("keras.ops:mean")
     for name in (

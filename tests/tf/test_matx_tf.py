@@ -48,6 +48,31 @@ def test_a_saved_model_is_fed_by_the_names_of_its_inputs(folder: Path) -> None:
     assert np.array_equal(loaded.run({"x": np.array([3.0], np.float32)})["output_0"], [6.0])
 
 
+def test_a_saved_model_beside_the_program_comes_along_without_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = Adder()
+    tf.saved_model.save(model, "./", signatures=model.add.get_concrete_function(tf.TensorSpec([None], tf.float32)))
+    Path("program.py").write_text("")
+    Path("notes.txt").write_text("")
+    add = matx.script("./", backend="TensorFlow", device=-1)
+    given = matx.NDArray([1], [1], "float32")
+    matx.trace(lambda x: add({"x": x}), given).save("./")
+    Path("saved_model.pb").unlink()
+    assert np.array_equal(matx.load("./", -1).run({"x": given})["output_0"], [2.0])
+    assert [file.name for file in Path("model.clew").rglob("*") if file.name in ("program.py", "notes.txt")] == []
+
+
+def test_a_module_without_a_call_is_called_by_its_signature(tmp_path: Path) -> None:
+    minus = matx.script(Pair(), device=-1)
+    one = matx.NDArray([1], [1], "float32")
+    module = matx.trace(lambda x: minus({"a": x, "b": one}), one)
+    module.save(tmp_path / "saved")
+    loaded = matx.load(tmp_path / "saved", -1)
+    assert loaded.run({"x": matx.NDArray([3], [1], "float32")})["difference"].numpy() == [2.0]
+
+
 def test_a_signature_of_several_inputs_takes_them_by_name_alone(folder: Path) -> None:
     pair = Pair()
     tf.saved_model.save(pair, "pair", signatures=pair.minus)

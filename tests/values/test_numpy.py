@@ -141,6 +141,7 @@ def test_an_array_that_holds_itself_reads_back() -> None:
     assert back[0] is back
 
 
+@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="NumPy 1 has no such strings")
 def test_strings_of_any_length_read_back() -> None:
     array = np.array(["a", "b" * 100], dtype=np.dtypes.StringDType())
     back = decode(capture(array).value)

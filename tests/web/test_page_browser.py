@@ -49,7 +49,7 @@ def open_page(served: Served, page: Any) -> Iterator[Open]:
         ids = {row["name"]: row["id"] for row in served.shelf.rows()}
         route = f"/run/{ids[name]}/{kind}" if name else "/"
         page.goto("about:blank")
-        page.goto(f"{served.address.partition('#')[0]}#{route}{query}")
+        page.goto(served.at(f"{route}{query}").address)
         return page
 
     yield open_it
@@ -254,13 +254,15 @@ def test_a_report_opens_from_disk_without_a_network(recorded: Path, browser: Any
 
 
 def test_a_wrong_token_is_told(served: Served, page: Any) -> None:
-    page.goto(f"http://127.0.0.1:{served.port}/?token=wrong")
+    page.goto(f"http://127.0.0.1:{served.port}/open/wrong")
+    assert "works once" in page.inner_text("body")
+    page.goto(f"http://127.0.0.1:{served.port}/")
     assert "token" in page.inner_text("body")
 
 
 def test_a_run_deleted_while_it_is_shown_leaves_the_page_up(served: Served, page: Any) -> None:
     ids = {row["name"]: row for row in served.shelf.rows()}
-    page.goto(f"{served.address.partition('#')[0]}#/run/{ids['calls']['id']}/tree")
+    page.goto(served.at(f"/run/{ids['calls']['id']}/tree").address)
     page.get_by_role("treeitem").first.wait_for()
     shutil.rmtree(ids["calls"]["path"])
     page.reload()

@@ -6,8 +6,13 @@ import argparse
 from typing import Any
 
 SHELLS = ("bash", "zsh", "fish")
-TAKES_RUN = ("show", "view", "report", "diff", "export")
+TAKES_RUN = ("show", "view", "report", "diff", "export", "rm")
 FORMATS = "json csv parquet hdf5 zarr safetensors tensorboard perfetto"
+
+EXAMPLES = [
+    "clew completion bash",
+    "clew completion fish",
+]
 
 
 def add(subparsers: Any) -> None:
@@ -28,7 +33,13 @@ def options() -> dict[str, list[str]]:
 
     choices = next(a.choices for a in parser(every=True)._actions if isinstance(a, argparse._SubParsersAction))
     return {
-        verb: [word for action in sub._actions for word in action.option_strings if word.startswith("--")]
+        verb: [
+            word
+            for action in sub._actions
+            if action.help != argparse.SUPPRESS
+            for word in action.option_strings
+            if word.startswith("--")
+        ]
         for verb, sub in choices.items()
     }
 
@@ -47,7 +58,7 @@ def bash(verbs: dict[str, list[str]]) -> str:
   esac
   case "${{COMP_WORDS[1]}}" in
     {"|".join(TAKES_RUN)})
-      if [ "$COMP_CWORD" -eq 2 ]; then words="$words latest $(clew runs --names 2>/dev/null)"; fi ;;
+      if [ "$COMP_CWORD" -eq 2 ]; then words="$words latest $(clew runs --quiet 2>/dev/null)"; fi ;;
   esac
   COMPREPLY=($(compgen -W "$words" -- "$word"))
 }}
@@ -70,7 +81,7 @@ def fish(verbs: dict[str, list[str]]) -> str:
         lines += [f"complete -c clew -n {seen} -l {flag[2:]}" for flag in flags if flag != "--help"]
         lines += [f"complete -c clew -n {seen} -a '{' '.join(_extra(verb))}'"] if _extra(verb) else []
         if verb in TAKES_RUN:
-            lines.append(f"complete -c clew -n {seen} -a 'latest (clew runs --names 2>/dev/null)'")
+            lines.append(f"complete -c clew -n {seen} -a 'latest (clew runs --quiet 2>/dev/null)'")
     lines.append(f"complete -c clew -n '__fish_seen_subcommand_from export' -l to -x -a '{FORMATS}'")
     return "\n".join(lines)
 

@@ -9,6 +9,11 @@ from clew.commands.console import console, print_json, progress_bar
 if TYPE_CHECKING:
     import argparse
 
+EXAMPLES = [
+    "clew diff 120000-fp32 120500-bf16",
+    "clew diff 120000-a 120500-b --reference 121000-a --limit 3",
+]
+
 
 def add(subparsers: Any) -> None:
     parser = subparsers.add_parser("diff", help="where two runs first differ")
@@ -21,11 +26,11 @@ def add(subparsers: Any) -> None:
     parser.add_argument("--atol", type=float, metavar="X", help="absolute tolerance (defaults by dtype)")
     parser.add_argument("--ulp", type=float, metavar="N", help="or so many floating-point numbers apart")
     parser.add_argument("--ignore", action="append", default=[], metavar="P", help="leave out these names or functions")
-    parser.add_argument("--only", action="append", default=[], metavar="P", help="only these names or functions")
+    parser.add_argument("--only", action="append", default=[], metavar="P", help="only these: names, functions")
     parser.add_argument("--map", action="append", default=[], metavar="OLD=NEW", help="what B calls something of A")
     parser.add_argument("--common", action="store_true", help="judge only what both runs have")
     parser.add_argument(
-        "--limit", type=int, metavar="N", help="differences to list (10; with --json 100; with --full all)"
+        "-n", "--limit", type=int, metavar="N", help="differences to list (10; with --json 100; with --full all)"
     )
     parser.add_argument("--full", action="store_true", help="nothing folded, nothing cut")
     parser.add_argument("--json", action="store_true", help="for machines")

@@ -34,6 +34,11 @@ EXTRAS = {  # library → what it is for, the extra that brings it
 }
 SWITCHES = ("CLEW", "CLEW_DIR", "CLEW_QUIET", "CLEW_STRICT")
 
+EXAMPLES = [
+    "clew doctor",
+    "clew doctor --json",
+]
+
 
 def add(subparsers: Any) -> None:
     parser = subparsers.add_parser("doctor", help="what clew finds on this machine")
@@ -83,6 +88,8 @@ def _version(name: str) -> str | None:
 
 def _python() -> tuple[bool, str, str]:
     text = f"{platform.python_version()} {platform.python_implementation()} at {sys.executable}"
+    if env.threads_run_freely():
+        return False, f"{text}, free-threaded", "use the ordinary build, or set PYTHON_GIL=1"
     fine = sys.version_info >= (3, 11) and platform.python_implementation() == "CPython"
     return fine, text, "" if fine else "clew needs CPython 3.11 or newer"
 
@@ -95,7 +102,7 @@ def _page() -> tuple[bool, str, str]:
 
 
 def _engines() -> Iterator[Finding]:
-    yield "engine", "rewriting", True, "for every function whose source is found", ""
+    yield "engine", "rewriting", *_rewriting()
     if env.HAS_MONITORING:
         yield "engine", "monitoring", True, "for functions without source", ""
     else:
@@ -103,6 +110,18 @@ def _engines() -> Iterator[Finding]:
     tracer = sys.gettrace()
     busy = "" if tracer is None else f"; a debugger or coverage tool is using it ({type(tracer).__name__})"
     yield "engine", "settrace", True, f"where monitoring is not there{busy}", ""
+
+
+def _rewriting() -> tuple[bool | None, str, str]:
+    """What the engine's test of itself says of this Python."""
+    if env.threads_run_freely():
+        return None, "not tried", ""
+    from clew.probes.lines import selftest
+
+    blind = selftest.failure(loudly=False)
+    if blind:
+        return False, blind, "use a Python that this version of clew knows (3.11 to 3.15), or a newer clew"
+    return True, "for every function whose source is found; it passes its test of itself", ""
 
 
 def _switches() -> Iterator[Finding]:
@@ -127,8 +146,10 @@ def _folder(folder: Path) -> tuple[bool, str, str]:
 
 
 def _show(findings: list[Finding]) -> None:
-    from clew.show.table import pairs_table
+    from clew.show.columns import Column, Columns
 
     marks = {True: "ok", False: "WRONG", None: "-"}
-    rows = ((topic, name, marks[ok], found, remedy) for topic, name, ok, found, remedy in findings)
-    console().print(pairs_table(rows, "", "", "", "found", "what to do"))
+    table = Columns([Column(), Column(), Column(folds=True)])
+    for _topic, name, ok, found, remedy in findings:
+        table.add(name, marks[ok], f"{found} → {remedy}" if remedy else found)
+    console().print(table)

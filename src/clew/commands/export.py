@@ -10,6 +10,11 @@ from clew.commands.console import print_json, progress_bar
 if TYPE_CHECKING:
     import argparse
 
+EXAMPLES = [
+    "clew export latest --to csv",
+    "clew export latest loss acc --to parquet -o curves.parquet",
+]
+
 
 def add(subparsers: Any) -> None:
     parser = subparsers.add_parser(
@@ -19,12 +24,16 @@ def add(subparsers: Any) -> None:
     parser.add_argument("run", metavar="RUN", help="a run's folder, its name, or `latest`")
     parser.add_argument("names", metavar="NAME", nargs="*", help="only this name (or pattern)")
     parser.add_argument(
+        "-t",
         "--to",
         required=True,
         metavar="FORMAT",
         help="json, csv, parquet, hdf5, zarr, safetensors, tensorboard, perfetto",
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="where to (a file named after the run, here)")
+    parser.add_argument(
+        "--raw-cells", action="store_true", help="csv: leave texts as they are that a spreadsheet takes for formulas"
+    )
     parser.add_argument("--json", action="store_true", help="say what was written for machines")
 
 
@@ -37,7 +46,7 @@ def main(args: argparse.Namespace) -> int:
     run = open_run(args.run)
     names = chosen(run, args.names) if args.names else None
     with progress_bar(f"to {args.to}") as progress:
-        path = export(run, args.to, args.output, names=names, progress=progress)
+        path = export(run, args.to, args.output, names=names, progress=progress, raw_cells=args.raw_cells)
     size = _size(path)
     if args.json:
         print_json({"path": str(path.absolute()), "format": args.to, "bytes": size})

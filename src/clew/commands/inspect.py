@@ -9,8 +9,16 @@ from clew.commands.console import console, print_json
 if TYPE_CHECKING:
     import argparse
 
+    from clew.probes.graph.bundle.layout import Bundle
+
 
 _MOST = 200  # lines of the graph
+
+EXAMPLES = [
+    "clew inspect bundle",
+    "clew inspect bundle.zip --code",
+    "clew inspect bundle --test --trusted",
+]
 
 
 def add(subparsers: Any) -> None:
@@ -19,6 +27,9 @@ def add(subparsers: Any) -> None:
     parser.add_argument("bundle", metavar="BUNDLE", help="a folder or zip that graph.save() has written")
     parser.add_argument("--code", action="store_true", help="print the code that is in it, too")
     parser.add_argument("--json", action="store_true", help="for machines")
+    told = "load it in a fresh process and run the examples that are kept in it; this runs its code, so give --trusted"
+    parser.add_argument("--test", action="store_true", help=told)
+    parser.add_argument("--trusted", action="store_true", help="with --test: the bundle may run")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -26,17 +37,40 @@ def main(args: argparse.Namespace) -> int:
     from clew.probes.graph.bundle.summary import described
 
     bundle = Bundle(args.bundle)
+    if args.test:
+        return _test(bundle, args.trusted, args.json)
     found = described(bundle)
     if args.json:
         print_json(found)
         return 0
-    _say(lines(found))
+    say(lines(found))
     for one in found["code"] if args.code else ():
-        _say(["", f"# {one['name']}", *bundle.text(one["name"]).split("\n")])
+        say(["", f"# {one['name']}", *bundle.text(one["name"]).split("\n")])
     return 0
 
 
-def _say(lines: list[str]) -> None:
+def _test(bundle: Bundle, trusted: bool, as_json: bool) -> int:
+    from clew.errors import GraphError
+    from clew.probes.graph.bundle import schema, selftest
+    from clew.probes.graph.bundle.layout import as_it_should_be
+
+    if not trusted:
+        what = f"{bundle.path} is a program, and --test runs it."
+        remedy = "Look at it without --test, and with --code; then say --trusted."
+        raise GraphError("bundle-trust", what, remedy)
+    with as_it_should_be(bundle.path):
+        schema.check(bundle)
+    count = selftest.check(bundle)
+    if as_json:
+        print_json({"path": str(bundle.path), "sha256": bundle.digest, "examples": count, "equal": True})
+    elif count:
+        say([f"{bundle.path}: {count} {'example gives' if count == 1 else 'examples give'} what it gave when saved."])
+    else:
+        say([f"{bundle.path}: it can be loaded. No examples are kept in it: it was saved with test=False."])
+    return 0
+
+
+def say(lines: list[str]) -> None:
     """Line by line. What a bundle says of itself cannot pretend to be a line of ours, or act on the terminal."""
     from clew.show.text import printable
 
@@ -47,17 +81,27 @@ def _say(lines: list[str]) -> None:
 
 def lines(found: dict[str, Any]) -> list[str]:
     """The same as text."""
+    from clew.show.text import byte_size
+
     inputs = ", ".join(f"{one['name']}{' (optional)' if one['optional'] else ''}" for one in found["inputs"])
     shown = [
         f"{found['path']}: {found['name']}({inputs}) → {found['outputs']}",
-        f"made {found['created']}, {_size(found['size'])} in {len(found['files'])} files, {found['steps']} steps",
+        f"made {found['created']}, {byte_size(found['size'])} in {len(found['files'])} files, {found['steps']} steps",
         f"sha256 {found['sha256']}",
     ]
+    if found["signature"] is not None:
+        shown += _section("inputs", [_input(one) for one in found["signature"]["inputs"]])
+        shown += _section("output", [found["signature"]["output"]["like"]])
     hidden = len(found["graph"]) - _MOST
     more = [f"… and {hidden} more; --json has all"] if hidden > 0 else []
     shown += _section("graph", [*found["graph"][:_MOST], *more])
     shown += _section("operators", [f"{one['name']}: {one['what']}" for one in found["operators"]])
     shown += _section("functions of libraries", [", ".join(found["functions"])] if found["functions"] else [])
+    notes = found["notes"]
+    constants = [one["text"] for one in notes if one["kind"].startswith("constant")]
+    shown += _section("constants that were computed while it was recorded", constants)
+    whole = [one["text"] for one in notes if one["kind"].startswith("one step")]
+    shown += _section("functions that are one step", whole)
     shown += _section("guards", [_guard(one) for one in found["guards"]])
     for title in ("code", "assets"):
         shown += _section(title, [_file(one) for one in found[title]])
@@ -66,6 +110,10 @@ def lines(found: dict[str, Any]) -> list[str]:
     shown += _section("made with", [", ".join(f"{name} {version}" for name, version in found["versions"].items())])
     shown += _section("other here", [", ".join(found["differences"])] if found["differences"] else [])
     return [*shown, "", f"to load it is to run {'; '.join(found['runs'])}"]
+
+
+def _input(one: dict[str, Any]) -> str:
+    return f"{one['name']}: {one['like']}" + ("" if one["default"] is None else f" = {one['default']}")
 
 
 def _section(title: str, entries: list[str]) -> list[str]:
@@ -77,12 +125,6 @@ def _guard(one: dict[str, Any]) -> str:
 
 
 def _file(one: dict[str, Any]) -> str:
-    return f"{one['sha256'][:12]}  {_size(one['size']):>9}  {one['name']}"
+    from clew.show.text import byte_size
 
-
-def _size(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return ""
+    return f"{one['sha256'][:12]}  {byte_size(one['size']):>9}  {one['name']}"

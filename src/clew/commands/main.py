@@ -10,7 +10,7 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from clew.errors import ClewError, nearest
@@ -24,30 +24,51 @@ VERBS = {
     "diff": "where two runs first differ",
     "export": "write a run for other tools: JSON, CSV, Parquet, HDF5, Zarr, TensorBoard, Perfetto",
     "inspect": "what is inside a saved graph; nothing of it is run",
+    "load": "make a virtual environment for a saved graph",
     "run-graph": "run a saved graph over the rows of a file",
+    "rm": "delete runs",
+    "prune": "delete runs by age, status or size",
     "doctor": "what clew finds on this machine",
     "completion": "print the completion script of a shell",
 }
 
 
+class HelpFormatter(argparse.HelpFormatter):
+    """Fills paragraphs, and leaves indented lines, the examples, as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        fill = super()._fill_text
+        return "\n\n".join(b if "\n  " in b else fill(b, width, indent) for b in text.split("\n\n"))
+
+
 class Parser(argparse.ArgumentParser):
     """argparse, whose complaint about an unknown verb names the nearest."""
+
+    verbs: Mapping[str, argparse.ArgumentParser] = {}
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"formatter_class": HelpFormatter, **options})
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
         self.exit(2, f"clew: {message}\n")
 
 
-def parser(verb: str | None = None, *, every: bool = False) -> argparse.ArgumentParser:
+def parser(verb: str | None = None, *, every: bool = False) -> Parser:
     """The parser with the options of one verb (or of every verb), and a line of help for each."""
     top = Parser(prog="clew", description="clew records what happens to the values in Python code.")
     top.add_argument("--version", action="store_true", help="print the version")
     verbs = top.add_subparsers(dest="verb", metavar="COMMAND", parser_class=Parser)
     for name, line in VERBS.items():
         if every or name == verb:
-            load(name).add(verbs)
+            module = load(name)
+            module.add(verbs)
+            verb_parser = verbs.choices[name]
+            examples = "\n".join(f"  {line}" for line in module.EXAMPLES)
+            verb_parser.epilog = "\n\n".join(filter(None, [verb_parser.epilog, f"examples:\n{examples}"]))
         else:
             verbs.add_parser(name, help=line)
+    top.verbs = verbs.choices
     return top
 
 
@@ -62,8 +83,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     verb = next((word for word in words if not word.startswith("-")), None)
     if verb is not None and verb not in VERBS:
         return _say(f"there is no command `{verb}`; {nearest(verb, VERBS)}")
-    top = parser(verb)
-    args = _parsed(top, words)
+    try:
+        top = parser(verb)
+    except ClewError as error:  # what the verb needs cannot be imported on this Python
+        return _say(str(error))
+    args = _parsed_run(top, words) if verb == "run" else _parsed(top, words)
     if args.version:
         return _print_version()
     if verb is None:
@@ -80,6 +104,15 @@ def _parsed(top: argparse.ArgumentParser, words: list[str]) -> argparse.Namespac
         top.error(f"unrecognized arguments: {' '.join(more)}")
     if more:
         args.names = [*args.names, *more]
+    return args
+
+
+def _parsed_run(top: Parser, words: list[str]) -> argparse.Namespace:
+    """The arguments of `clew run`, which end where those of the program begin."""
+    verb = words.index("run")
+    ours, program = load("run").split_words(words[verb + 1 :], top.verbs["run"])
+    args = top.parse_args([*words[: verb + 1], *ours])
+    args.program, args.own = program, ours
     return args
 
 

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clew.commands.console import console, print_json
 
 if TYPE_CHECKING:
-    import argparse
-
     from clew.history.run import Run
+
+EXAMPLES = [
+    "clew runs --last 5",
+    "clew runs --quiet | xargs -n 1 clew show",
+    "clew runs other/folder --json",
+]
 
 
 def add(subparsers: Any) -> None:
     parser = subparsers.add_parser("runs", help="list the runs", description="The runs, oldest first.")
     parser.add_argument("folder", nargs="?", help="where to look (CLEW_DIR, or ./clew_runs)")
-    parser.add_argument("--last", type=int, metavar="N", help="only the last N")
+    parser.add_argument("-n", "--last", type=int, metavar="N", help="only the last N")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--json", action="store_true", help="for machines")
-    how.add_argument("--names", action="store_true", help="only the names of their folders, one a line")
+    how.add_argument("-q", "--quiet", action="store_true", help="only the names of their folders, one a line")
+    how.add_argument("--names", dest="quiet", action="store_true", help=argparse.SUPPRESS)  # its name before
 
 
 def main(args: argparse.Namespace) -> int:
-    runs, unreadable = _readable(args.folder, args.last)
+    runs, unreadable = readable_runs(args.folder, args.last)
     if args.json:
         print_json([_facts(run) for run in runs])
-    elif args.names:
+    elif args.quiet:
         for run in runs:
             print(run.path.name)
     else:
@@ -35,14 +42,16 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _readable(folder: str | None, last: int | None) -> tuple[list[Run], list[str]]:
+def readable_runs(folder: str | None, last: int | None = None) -> tuple[list[Run], list[str]]:
     """The runs that open, and why others do not: one bad folder must not hide the rest."""
-    from clew.errors import ClewError, OptionError
+    from clew.errors import ClewError, NotARunError, OptionError
     from clew.history.find import run_folders
     from clew.history.run import Run
 
     if last is not None and last < 1:
         raise OptionError("last", f"--last {last} asks for nothing.", "Give a number of runs, 1 or more.")
+    if folder is not None and not Path(folder).is_dir():
+        raise NotARunError("no-runs", f"There is no folder {folder}.", "Give the folder that holds the runs.")
     folders = run_folders(folder)
     runs, unreadable = [], []
     for path in folders[-last:] if last else folders:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import sys
 from shutil import get_terminal_size
@@ -10,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from clew.commands.console import console, print_json
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
+    from clew.history.item import Item
     from clew.history.run import Run
     from clew.history.series import Series
     from clew.history.trace import StageCall, Trace
@@ -21,22 +22,30 @@ if TYPE_CHECKING:
 NAMES = 50  # shown of a run that has many
 HEAD, TAIL = 20, 10  # changes shown of a long series
 
+EXAMPLES = [
+    "clew show latest",
+    'clew show latest loss "acc*" --all',
+    "clew show 120000-spirals --tree --slow 10ms",
+    "clew show latest --trace --check",
+]
+
 
 def add(subparsers: Any) -> None:
     parser = subparsers.add_parser("show", help="show what a run recorded")
     parser.description = "What a run recorded: its names, calls and ledger; or the changes of some names."
     parser.add_argument("run", metavar="RUN", help="a run's folder, its name, or `latest`")
     parser.add_argument("names", metavar="NAME", nargs="*", help="show the changes of this name (or pattern)")
-    parser.add_argument("--all", action="store_true", help="everything, however long")
-    parser.add_argument("--tree", action="store_true", help="the calls as a tree")
-    tree = parser.add_argument_group("the tree (each of these implies --tree)")
+    parser.add_argument("-a", "--all", action="store_true", help="everything, however long")
+    parser.add_argument("-t", "--tree", action="store_true", help="the calls as a tree")
+    tree = parser.add_argument_group("the tree (each implies --tree)")
     tree.add_argument("--function", metavar="F", help="only calls of this function (or pattern) and what they called")
-    tree.add_argument("--name", metavar="N", help="only calls in which this name changed or was an input")
+    tree.add_argument("--changed", metavar="N", help="only calls in which this name changed or was an input")
+    tree.add_argument("--name", dest="changed", help=argparse.SUPPRESS)  # its name before
     tree.add_argument("--errors", action="store_true", help="only calls that raised")
     tree.add_argument("--slow", metavar="TIME", help="only calls that took at least so long: 10ms, 2s")
     tree.add_argument("--full", action="store_true", help="nothing folded, nothing cut")
     tree.add_argument("--ascii", action="store_true", help="marks that every console can show")
-    trace = parser.add_argument_group("what passed through a pipeline (each of these implies --trace)")
+    trace = parser.add_argument_group("items of a pipeline (each implies --trace)")
     trace.add_argument("--trace", action="store_true", help="the last trace, stage by stage")
     trace.add_argument("--stage", metavar="S", help="only this stage")
     trace.add_argument("--item", metavar="ID", help="one item in every stage it passed")
@@ -46,7 +55,10 @@ def add(subparsers: Any) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from clew.history import open_run
+    from clew.values.base import read_without
 
+    if not args.json:
+        read_without("torch")
     run = open_run(args.run)
     if any((args.trace, args.stage, args.item, args.check)):
         return _trace(run, args)
@@ -55,7 +67,7 @@ def main(args: argparse.Namespace) -> int:
         (_changes_json if args.json else _changes)(series, args.all)
     elif args.json:
         _run_json(run)
-    elif any((args.tree, args.function, args.name, args.errors, args.slow, args.full, args.ascii)):
+    elif any((args.tree, args.function, args.changed, args.errors, args.slow, args.full, args.ascii)):
         _tree(run, args)
     else:
         _overview(run, args.all)
@@ -85,7 +97,7 @@ def _overview(run: Run, everything: bool) -> None:
     out = console()
     out.print(run_head(run))
     for problem in run.problems:
-        out.print(f"damaged: {printable(problem)}", style="red")
+        out.print(f"problem: {printable(problem)}", style="red")
     names = run.names
     shown = names if everything else names[:NAMES]
     if names:
@@ -131,7 +143,7 @@ def _changes(series: list[Series], everything: bool) -> None:
 def _tree(run: Run, args: argparse.Namespace) -> None:
     from clew.show.tree import write_tree
 
-    tree = run.tree(function=args.function, name=args.name, errors=args.errors, slow=args.slow)
+    tree = run.tree(function=args.function, name=args.changed, errors=args.errors, slow=args.slow)
     write_tree(tree, sys.stdout, full=args.full or args.all, ascii=args.ascii)
 
 
@@ -145,15 +157,18 @@ def _trace(run: Run, args: argparse.Namespace) -> int:
     if args.json:
         print_json([_passage_json(call) for call in trace.calls])
     elif args.item is not None:
-        print(trace.item(_id(trace, args.item)))
+        print(_item(trace, args.item))
     else:
         print(trace[args.stage] if args.stage else trace)
     return 0
 
 
-def _id(trace: Trace, asked: str) -> Any:
-    """An item as people type it: 7, or file-7."""
-    return next((item.id for item in trace.items if str(item.id) == asked), asked)
+def _item(trace: Trace, asked: str) -> Item:
+    """An item as people type it: 7, or file-7; `train:7` of the source `train`."""
+    for item in trace.items:
+        if asked == f"{item.source}:{item.id}":
+            return trace.item(item.id, item.source)
+    return trace.item(next((item.id for item in trace.items if str(item.id) == asked), asked))
 
 
 # ---- for machines
@@ -197,6 +212,7 @@ def _changes_json(series: list[Series], everything: bool) -> None:
     """Every change, whether `--all` was said or not: a machine is not bored."""
     out = {}
     for one in series:
-        columns = zip(one.lines, one.steps, one.times.tolist(), one, strict=True)
-        out[one.name] = [dict(zip(("line", "step", "time", "value"), row, strict=True)) for row in columns]
+        columns = zip(one.lines, one.steps, one.times.tolist(), one.times_error.tolist(), one, strict=True)
+        keys = ("line", "step", "time", "time_error", "value")
+        out[one.name] = [dict(zip(keys, row, strict=True)) for row in columns]
     print_json(out)

@@ -13,19 +13,25 @@ if TYPE_CHECKING:
 
     from clew.page.serving import Served
 
+EXAMPLES = [
+    "clew view",
+    "clew view latest",
+    "clew view --port 8000 --no-browser",
+]
+
 
 def add(subparsers: Any) -> None:
     parser = subparsers.add_parser("view", help="look at runs in the browser")
     parser.description = "Opens a page with the runs, on this machine only, until Ctrl-C."
     told = "show this run first: its folder, its name, or `latest`; or a saved graph, of which nothing is run"
     parser.add_argument("names", metavar="RUN", nargs="*", help=told)
-    parser.add_argument("--port", type=int, metavar="N", help="the port to listen on (a free one)")
+    parser.add_argument("-p", "--port", type=int, metavar="N", help="the port to listen on (a free one)")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
 
 
 def main(args: argparse.Namespace) -> int:
     from clew import env
-    from clew.page.serving import Served, open_browser, route_to
+    from clew.page.serving import Served, route_to
     from clew.page.shelf import Shelf
 
     made = ExitStack()
@@ -35,10 +41,11 @@ def main(args: argparse.Namespace) -> int:
     if len(folders) == 1 and _is_bundle(args.names[0]):
         served.route += "/graph"
     try:
-        opened = not args.no_browser and open_browser(served.address)
-        _say(served, opened)
+        opened = not args.no_browser and served.open_browser()
+        address = served.address
+        _say(served, address, opened)
         _warm_up(served, folders)
-        served.wait()
+        _wait(served, address)
     except KeyboardInterrupt:
         print()
     finally:
@@ -90,11 +97,23 @@ def _nanoseconds(created: str | None) -> int:
         return 0
 
 
-def _say(served: Served, opened: bool) -> None:
-    print(f"{'Opened' if opened else 'Open'} this in a browser:\n\n  {served.address}\n", flush=True)
+def _say(served: Served, address: str, opened: bool) -> None:
+    if opened:
+        print("Opened the page in a browser. In another one, open this; it works once:", end="")
+    else:
+        print("Open this in a browser; it works once:", end="")
+    print(f"\n\n  {address}\n", flush=True)
     if os.environ.get("SSH_CONNECTION"):
         print(f"From another machine: ssh -L {served.port}:127.0.0.1:{served.port} HOST, and the same address there.")
     print("Ctrl-C ends it.", flush=True)
+
+
+def _wait(served: Served, address: str) -> None:
+    """Until the server ends; when the address was used, there is another."""
+    while not served.wait(0.5):
+        if served.address != address:
+            address = served.address
+            print(f"That address was used. For another browser:\n\n  {address}\n", flush=True)
 
 
 def _warm_up(served: Served, folders: list[Path]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from clew.compare.comparison import plain
+from clew.compare.comparison import plain, told_step
 from clew.compare.judge import Agreement, split_place
 from clew.history.steps import plain_step
 
@@ -115,7 +115,7 @@ def by_step(comparison: Comparison) -> Node:
     worst = np.zeros(len(first))
     np.maximum.at(worst, back, verdict.steps_worst)
     for begin, end in _ranges(compared, differ):
-        ends = [_step(comparison, int(marks[first[order[place]]])) for place in (begin, end - 1)]
+        ends = [told_step(_step(comparison, int(marks[first[order[place]]]))) for place in (begin, end - 1)]
         label = str(ends[0]) if end - begin == 1 else f"{ends[0]} … {ends[1]}"
         node = root.child(label, label, "step")
         largest = float(worst[order][begin:end].max())

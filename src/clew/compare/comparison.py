@@ -17,10 +17,14 @@ from clew.compare.settings import EXACT, Names, Settings, spellings
 from clew.compare.side import ARGS, ERROR, OUT, RESULT, Side
 from clew.compare.words import Words
 from clew.errors import OptionError, UnknownNameError, nearest
+from clew.show.text import brief
 
 if TYPE_CHECKING:
     from clew.compare.side import Ints
     from clew.history.run import Run
+
+
+_SHORT = 256  # bits of an integer that is told as it is
 
 
 class Comparison:
@@ -176,11 +180,14 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (str, int, float, bool, type(None))):
+    if isinstance(value, (str, float, bool, type(None))) or (isinstance(value, int) and value.bit_length() <= _SHORT):
         return value
-    from clew.show.text import brief
-
     return brief(value, 200)
 
 
-__all__ = ["Comparison", "plain", "rows_of_call"]
+def told_step(step: Any) -> Any:
+    """A step as plain data: a number or a text as it is, anything else in a few words. It may be any value."""
+    return plain(step) if type(step) in (int, float, str, bool) or step is None else brief(step, 200)
+
+
+__all__ = ["Comparison", "plain", "rows_of_call", "told_step"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 import numpy as np
 
 from clew.compare.arrays import Measure
-from clew.compare.comparison import plain, rows_of_call
+from clew.compare.comparison import plain, rows_of_call, told_step
 from clew.compare.stored import heads
 from clew.compare.values import compare_heads, measured, measured_arrays, measured_summaries, sources, text_note
 from clew.records import Kept, Kind
@@ -312,7 +312,9 @@ class Difference:
         if self.index:
             return UNKNOWN, f"{lacking}, and other values differ before it"
         rows = rows_of_call(self._comparison.a, self._call_a) if self._call_a else np.empty(0, np.int64)
-        count = int(np.count_nonzero((self._comparison.a.token_of(rows) >= 0) & (rows < self._at)))
+        before = rows[rows < self._at]
+        arguments = list(self._inputs_in(self._comparison.a, self._call_a).values())
+        count = int(np.count_nonzero((self._comparison.a.token_of(before) >= 0) & ~np.isin(before, arguments)))
         if count == 0:
             return UNKNOWN, f"{lacking}, and nothing else was recorded before it in its call"
         values = "1 value" if count == 1 else f"{count:,} values"
@@ -348,7 +350,7 @@ class Difference:
             "name": self.name,
             "what": self.what,
             "function": self.function,
-            "step": self.step,
+            "step": told_step(self.step),
             "ordinal": self.ordinal,
             "time": self.time,
             "held": self.held,
@@ -396,7 +398,7 @@ class Difference:
             "rank": call.rank,
             "thread": call.thread,
             "stage": call.stage,
-            "step": self._side(side).call_step(self._call_a if side == "a" else self._call_b),
+            "step": told_step(self._side(side).call_step(self._call_a if side == "a" else self._call_b)),
             "start": call.start,
             "path": path[::-1],
         }

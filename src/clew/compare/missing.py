@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from clew.compare.comparison import told_step
 from clew.compare.difference import WHAT
 from clew.compare.side import ERROR
 
@@ -33,7 +34,8 @@ class Missing:
     line: int
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        told = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**told, "step": told_step(self.step)}
 
 
 class OnlyIn(Sequence[Missing]):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clew.compare.agreement import Node, by_place, by_step
-from clew.compare.comparison import Comparison, plain
+from clew.compare.circumstances import Circumstance, differing_circumstances
+from clew.compare.comparison import Comparison, plain, told_step
 from clew.compare.difference import Difference, Differences
 from clew.compare.judge import split_place
 from clew.compare.missing import OnlyIn, only_in
@@ -24,6 +25,7 @@ _MAP = "map= says what the second run calls a function or a name of the first"
 
 _ENDS = {  # how a run ended → what a reader of a comparison should know of it
     "running": "is still running: compared is what is there by now",
+    "incomplete": "could not be recorded to its end: compared is what it had written by then",
     "killed": "was killed: compared is what it had written by then",
     "interrupted": "was interrupted: compared is what it did before",
     "failed": "ended with an exception: compared is what it did before",
@@ -138,6 +140,11 @@ class Diff:
     # ---- told
 
     @cached_property
+    def circumstances(self) -> list[Circumstance]:
+        """Arguments, tags, seeds, variables, commits and packages with which the two runs were not started alike."""
+        return differing_circumstances(self.a, self.b)
+
+    @cached_property
     def notes(self) -> list[str]:
         """What else a reader should know: runs that still go on, that are damaged, that are one and the same."""
         notes = []
@@ -147,7 +154,7 @@ class Diff:
         for name, run in named:
             if run.status in _ENDS:
                 notes.append(f"{name} {_ENDS[run.status]}")
-            notes += [f"{name} is damaged: {problem}" for problem in run.problems]
+            notes += [f"{name} is incomplete or damaged: {problem}" for problem in run.problems]
         for name, side in (("A", self._comparison.a), ("B", self._comparison.b)):
             lost = int(np.count_nonzero((side.call < 0) & (side.token >= 0)))
             if lost:
@@ -216,7 +223,7 @@ class Diff:
         token = int(side.token_of(np.array([row]))[0])
         call = side.call_object(int(side.call_of(np.array([row]))[0]))
         function = "" if call is None else call.function
-        step = plain(side.step_of(first[3]))
+        step = told_step(side.step_of(first[3]))
         return {"name": self._comparison.token_name(token)[1], "function": function, "step": step}
 
     def to_dict(self, *, offset: int = 0, limit: int = PAGE) -> dict[str, Any]:
@@ -249,6 +256,8 @@ class Diff:
         - `renamed`: functions of the first run → what they are taken to be in the second
         - `tree`: `places` and `steps`, each a node: `label`, `path`, `kind` (run, function, module, value, steps,
           step), `compared`, `differ`, `worst` (the largest absolute difference), `children`
+        - `circumstances`: a list of `kind` (script, argument, tag, seed, variable, commit, package, python, host,
+          platform), `name`, `a`, `b` (null: not there)
         - `notes`: sentences
 
         NaN and infinities are the texts "NaN", "Infinity", "-Infinity".
@@ -275,6 +284,7 @@ class Diff:
             "not_compared": [one.to_dict() for one in self.not_compared],
             "renamed": self.renamed,
             "tree": {"places": self.places.to_dict(), "steps": self.steps.to_dict()},
+            "circumstances": [one.to_dict() for one in self.circumstances],
             "notes": self.notes,
         }
         out: dict[str, Any] = plain(told)

@@ -18,6 +18,7 @@ from clew.compare.preorder import beneath, depths, preorder, ranks, sizes
 from clew.compare.settings import Names, Settings
 from clew.compare.stepping import call_marks
 from clew.compare.stored import ShardValues
+from clew.history.noted import checked
 from clew.history.steps import plain_step
 from clew.history.table import is_sorted, look_up
 from clew.records import Kind
@@ -172,8 +173,9 @@ class Side:
         return out
 
     def _item(self, value: Any) -> int:
-        ids = value.get("ids") if isinstance(value, dict) else None
-        return self.words.items.number(f"{value.get('source', '')}:{ids!r}") if ids else 0
+        noted = checked(value)[0] if isinstance(value, dict) else {}
+        ids = noted.get("ids")
+        return self.words.items.number(f"{noted.get('source', '')}:{ids!r}") if ids else 0
 
     def _item_ranks(self, items: Ints) -> Ints:
         """Items in an order that both runs share, however workers took turns."""
@@ -191,7 +193,7 @@ class Side:
     def _token_table(self, shard: int) -> npt.NDArray[np.int32]:
         """site id → number of its token; the last cell is for ids out of range."""
         reader = self.table.shards[shard]
-        sites = {id: site for id, site in reader.sites.items() if 0 <= id < 1 << 22}
+        sites = {id: site for id, site in reader.sites.items() if id >= 0}
         table = np.full(max(sites, default=-1) + 2, OUT, np.int32)
         hidden = {"step": STEP_ROW, "item": ITEM_ROW}
         for id, site in sites.items():
@@ -452,6 +454,12 @@ def _spans(piece: Any) -> tuple[Ints, Ints]:
     return ids[heads], np.diff(np.append(heads, len(ids)))
 
 
+def _as_number(digits: str) -> tuple[int, str]:
+    """Sorts as the number does, of any number of digits."""
+    digits = digits.lstrip("0")
+    return len(digits), digits
+
+
 def thread_lanes(names: Iterable[Any]) -> dict[Any, str]:
     """What threads are called in every run: their names, with numbers counted anew, since Python goes on counting.
 
@@ -465,7 +473,7 @@ def thread_lanes(names: Iterable[Any]) -> dict[Any, str]:
         else:
             kinds.setdefault(_NUMBER.sub("#", name), []).append(name)
     for kind, members in kinds.items():
-        members.sort(key=lambda name: [int(number) for number in _NUMBER.findall(name)])
+        members.sort(key=lambda name: [_as_number(digits) for digits in _NUMBER.findall(name)])
         found.update((name, f"{kind} {place}") for place, name in enumerate(members))
     return found
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from clew.compare.arrays import distances, element_size, same_numbers, ulps
-from clew.values.dtypes import numbers_from
+from clew.values.dtypes import array_in, numbers_from, read_dtype
 
 if TYPE_CHECKING:
     from clew.compare.judge import Judge
@@ -172,12 +172,19 @@ def _small(body: str | None, raw: bytes | None) -> Small:
         kind = _array_kind(body)
         return None if kind is None or len(raw) != kind.size else (kind, raw)
     if body.startswith(_SCALAR):
-        words = body.split('"')
-        kind = _scalar_kind(words[7])
-        return (kind, bytes.fromhex(words[9])) if len(words[9]) == 2 * kind.size else None
+        return _scalar(body)
     if body.startswith('"'):
         return Kind(_TEXT, (), "str", 0), body.encode()
     return _plain_number(body)
+
+
+def _scalar(body: str) -> Small:
+    try:
+        code, digits = json.loads(body)["is"]
+        kind = _scalar_kind(code)
+        return (kind, bytes.fromhex(digits)) if len(digits) == 2 * kind.size else None
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
 
 
 def _plain_number(body: str) -> Small:
@@ -193,20 +200,14 @@ def _plain_number(body: str) -> Small:
 
 @lru_cache(1024)
 def _array_kind(body: str) -> Kind | None:
-    if not body.startswith('{"$"'):
+    array = array_in(body)
+    size = 0 if array is None else math.prod(array.shape) * element_size(array.code)
+    if array is None or array.part != 0 or not size:
         return None
-    tree = json.loads(body)
-    if tree.get("$") not in ("numpy", "torch") or tree.get("part") != 0 or type(tree.get("dtype")) is not str:
-        return None
-    shape = tuple(tree.get("shape", (-1,)))
-    if not math.prod(shape) > 0:
-        return None
-    if not element_size(tree["dtype"]):
-        return None
-    name = tree["dtype"] if tree["$"] == "torch" else np.dtype(tree["dtype"]).name
-    return Kind(tree["dtype"], shape, name, math.prod(shape) * element_size(tree["dtype"]))
+    name = array.code if array.library == "torch" else read_dtype(array.code).name
+    return Kind(array.code, array.shape, name, size)
 
 
 @lru_cache(64)
 def _scalar_kind(code: str) -> Kind:
-    return Kind(code, (), np.dtype(code).name, element_size(code))
+    return Kind(code, (), read_dtype(code).name, element_size(code))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from clew.records import Kept, Summary, Value
 from clew.store.blobs import Part
 from clew.store.format import BLOBS_NAME
+from clew.values.dtypes import array_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,14 +59,10 @@ class Head:
     @property
     def outline(self) -> Outline | None:
         """If it is one array or tensor of numbers, kept in full: which part, and what its bytes mean."""
-        if self.kept != Kept.FULL or self.body is None or not self.body.startswith('{"$"'):
+        array = array_in(self.body) if self.kept == Kept.FULL and self.body is not None else None
+        if array is None or array.part >= len(self.parts):
             return None
-        tree = json.loads(self.body)
-        if tree.get("$") not in ("numpy", "torch") or "part" not in tree or type(tree.get("dtype")) is not str:
-            return None
-        if not 0 <= tree["part"] < len(self.parts) or "shape" not in tree:
-            return None
-        return Outline(self.parts[tree["part"]], tree["dtype"], tuple(tree["shape"]), tree["$"], self.summary.dtype)
+        return Outline(self.parts[array.part], array.code, array.shape, array.library, self.summary.dtype)
 
     @property
     def hollow(self) -> bool:

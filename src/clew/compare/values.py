@@ -15,6 +15,7 @@ from clew.compare.settings import Settings, Tolerance
 from clew.history.rows import contents_of, library_of, shape_of
 from clew.history.series import as_array
 from clew.records import DELETED, Kept, NotKept, Object, Summary
+from clew.show.text import brief
 from clew.store.blobs import DamagedBlobError
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ _STATISTICS: Final = ("min", "max", "mean", "std", "norm", "nan", "inf")
 _DEEPEST: Final = 200
 _PLAIN: Final = frozenset([int, float, bool])
 _EXACT: Final = 2.0**53  # beyond, whole numbers are not all floats
+_MOST_PARTNERS: Final = 100_000  # containers that are compared with more than one other
+_SIMPLE_KEYS: Final = (str, bytes, float, bool, type(None))
 
 
 @dataclass(slots=True)
@@ -179,6 +182,8 @@ class Walk:
         self.total = self.count = 0
         self._outcome = Outcome(identical=True)
         self._seen: set[tuple[int, int]] = set()
+        self._met: set[int] = set()
+        self._partners = 0
         self._unknown = 0
 
     def compare(self, a: Any, b: Any) -> Outcome:
@@ -206,6 +211,10 @@ class Walk:
             return
         if one is not None and other is not None and self._family(a) == self._family(b):
             self._seen.add((id(a), id(b)))
+            if not self._has_room(a, b):
+                self._unknown += 1
+                self.total += 1
+                return
             self._contents(a, b, dict(one), dict(other), path, depth)
             return
         self.total += 1
@@ -213,6 +222,13 @@ class Walk:
             self._not_kept(a, b, path, depth)
             return
         self._leaf(a, b, path)
+
+    def _has_room(self, a: Any, b: Any) -> bool:
+        """Two values that hold the same things in different places would be compared each with each."""
+        again = id(a) in self._met or id(b) in self._met
+        self._met.update((id(a), id(b)))
+        self._partners += again
+        return self._partners <= _MOST_PARTNERS
 
     def _not_kept(self, a: Any, b: Any, path: str, depth: int) -> None:
         """One of them was not kept in full: what was kept of both may differ already."""
@@ -291,7 +307,7 @@ def contents(value: Any) -> Iterator[tuple[str, Any]] | None:
     if kind.__name__ == "deque" and kind.__module__ == "collections":
         value = list(value)
     if kind.__name__ == "DataFrame" and library_of(value) == "pandas":
-        columns = ((f"[{column!r}]", value[column].to_numpy()) for column in value.columns)
+        columns = ((f"[{_key(column)}]", value.iloc[:, i].to_numpy()) for i, column in enumerate(value.columns))
         return chain(columns, [(".index", value.index.to_numpy()), (".columns", list(value.columns))])
     if kind.__name__ == "Series" and library_of(value) == "pandas":
         return iter([(".values", value.to_numpy()), (".index", value.index.to_numpy())])
@@ -302,7 +318,22 @@ def contents(value: Any) -> Iterator[tuple[str, Any]] | None:
     found = contents_of(value) if not isinstance(value, dict) else ((("[", k), v) for k, v in dict.items(value))
     if found is None:
         return None
-    return ((f"[{key!r}]" if sign == "[" else f".{key}", item) for (sign, key), item in found)
+    return _told_apart((f"[{_key(key)}]" if sign == "[" else f".{key}", item) for (sign, key), item in found)
+
+
+def _key(key: Any) -> str:
+    """A key as it is written; of one that may be long in a few words."""
+    if type(key) in _SIMPLE_KEYS or (type(key) is int and key.bit_length() <= 256):
+        return repr(key)
+    return brief(key, 200)
+
+
+def _told_apart(items: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """The same, where no two have the same text."""
+    seen: dict[str, int] = {}
+    for text, item in items:
+        seen[text] = seen.get(text, 0) + 1
+        yield text if seen[text] == 1 else f"{text} ({seen[text]})", item
 
 
 def _masked(value: Any) -> Iterator[tuple[str, Any]]:
@@ -385,6 +416,4 @@ def text_note(a: Any, b: Any) -> str:
 
 
 def _some(items: Any) -> str:
-    from clew.show.text import brief
-
     return ", ".join(sorted(brief(item, 40) for item in items)[:3]) + (", ..." if len(items) > 3 else "")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +12,7 @@ from clew.history.stage import unknown
 from clew.show.pipelinevalues import value_rows
 from clew.show.text import printable
 from clew.show.values import value_line
-from clew.values import AUTO, SCALARS, capture, decode
+from clew.values import AUTO, SCALAR_IDS, capture, decode
 
 RESULT = "return_value"  # what a result is called that nobody has named
 _COPIED = replace(AUTO, light=True)  # objects of the user's classes are not looked into
@@ -79,8 +77,9 @@ class TraceCall(TracePrintable):
         if found:
             return found[0] if len(found) == 1 else tuple(found)
         values = [value for part in self._parts() for value in part.values()]
-        if isinstance(key, int) and -len(values) <= key < len(values):
-            return values[key]
+        index = _index(key)
+        if index is not None and -len(values) <= index < len(values):
+            return values[index]
         also = f"It raised {self.error}, so it gave nothing." if self.__dict__.get("error") else ""
         raise unknown(f"{self.__dict__.get('disp_name')} has no `{key}`", key, self._valid_keys(), also=also)
 
@@ -103,7 +102,9 @@ class TraceCall(TracePrintable):
 
     def _lines(self, values: dict[str, Any]) -> Iterator[str]:
         for name, value in values.items():
-            for row in value_rows(name, value, 1, self.devices):
+            head, *rest = value_rows(name, value, 1, self.devices)
+            yield "\t" + head.line.text.rstrip().replace(f"{printable(name)}: ", f"{printable(name)} = ", 1)
+            for row in rest:
                 yield "\t" * row.depth + row.line.text.rstrip()
 
     def _repr_value(self, param_value: Any) -> str:
@@ -133,9 +134,9 @@ class TraceStage(TracePrintable):
             found = found or [call for call in calls if call.func_name == key]
             if found:
                 return found
-        else:
-            with suppress(TypeError, IndexError):
-                return calls[operator.index(key)]
+        index = _index(key)
+        if index is not None and -len(calls) <= index < len(calls):
+            return calls[index]
         what = f"the stage has {len(calls)} call{'' if len(calls) == 1 else 's'}, and none that is `{key}`"
         raise unknown(what, key, self._valid_keys())
 
@@ -155,6 +156,14 @@ class TraceStage(TracePrintable):
         return "\n".join(indented(f"\n{call}") for call in self.calls)
 
 
+def _index(key: Any) -> int | None:
+    """The number that a key is, or that its text says, as `int` has it: `stage[0]`, `stage["0"]`."""
+    try:
+        return int(key)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
 def indented(text: str) -> str:
     return text.replace("\n", "\n\t")
 
@@ -167,7 +176,7 @@ def copied(values: dict[str, Any]) -> dict[str, Any]:
 
 def _copy(value: Any, seen: dict[int, Any]) -> Any:
     kind = type(value)
-    if kind in SCALARS:
+    if id(kind) in SCALAR_IDS:
         return value
     if id(value) not in seen:
         seen[id(value)] = value  # what it stands for inside itself

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from clew.compat.hyraxcalls import RESULT, TraceDef
 from clew.errors import OptionError, TargetError
 from clew.probes.pipeline.spots import Spot, _is_method, fixed
+from clew.recorder.fingerprints import original_code
 
 if TYPE_CHECKING:
     from clew.compat.hyrax import TraceResult
@@ -76,13 +77,11 @@ class Shim:
 def _spot(trace_def: TraceDef, function: Any) -> Spot:
     """The place in clew's own trace."""
     of_item = next(iter(trace_def.params_to_capture or ()), "") == "index"
-    code = getattr(function, "__code__", None)
     return Spot(
         trace_def.stage_name,
         trace_def.disp_name,
         module=getattr(function, "__module__", "") or "",
-        file=code.co_filename if code is not None else "",
-        line=code.co_firstlineno if code is not None else 0,
+        code=original_code(function),
         names=fixed(),
         result=trace_def.result_name or RESULT,
         kind="dataset" if of_item else _KINDS.get(trace_def.stage_name, "stage"),

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import sys
 import threading
@@ -22,14 +23,14 @@ from contextvars import ContextVar
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
-from types import FunctionType
+from types import FrameType
 from typing import Any
 
-from clew import trouble
+from clew import env, trouble
 from clew.errors import OptionError
-from clew.probes.calls import Follower, following
-from clew.probes.calls.following import Following
+from clew.probes.calls import Decorated, Follower, following
 from clew.probes.calls.messages import put
+from clew.probes.calls.runtime import callers_of
 from clew.probes.calls.telling import Shown, TellingTrace
 from clew.recorder.trace import here
 from clew.records import DELETED, NotKept
@@ -39,8 +40,9 @@ from clew.show.values import Look, value_line
 
 _CALLERS = 3  # named of the chain, as Tensor Tracker does
 _NODES = 10_000  # calls whose arguments are remembered at once: some are never ended
-_COUNTED = frozenset([list, tuple, dict, set, frozenset, deque, OrderedDict, defaultdict, Counter])
+_COUNTED_IDS = frozenset(map(id, (list, tuple, dict, set, frozenset, deque, OrderedDict, defaultdict, Counter)))
 _LEVEL, _OPEN, _BRANCH, _LAST = "│   ", "┌── ", "├─ ", "└─ "
+_MARKS = ("├", "└", "┌", "│")
 
 #: Set while a line is on its way to the handlers: what a handler does is not told again.
 _writing: ContextVar[bool] = ContextVar("clew_ttracker_writing", default=False)
@@ -68,8 +70,31 @@ if not logger.handlers:  # the module may be loaded again
     logger.addHandler(_Stderr())
 
 
-def h4logger(path: str | os.PathLike[str] | None = None) -> logging.FileHandler:
-    """A handler that writes the tree into a file, `./ttracker_logs/<date>_<time>.log` if none is named."""
+class ThreadFileHandler(logging.Handler):
+    """Writes into one file for each process and thread: `<folder>/process_<pid>_thread_<id>.log`."""
+
+    def __init__(self, base_path: str | os.PathLike[str]) -> None:
+        super().__init__()
+        self.base_path = Path(base_path)
+        self.formatter = logging.Formatter("%(asctime)s - %(levelname)s - %(message)s")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self.base_path.mkdir(parents=True, exist_ok=True)
+            file = self.base_path / f"process_{os.getpid()}_thread_{threading.get_ident()}.log"
+            with open(file, "a", encoding="utf-8") as stream:
+                stream.write(self.format(record) + "\n")
+        except OSError:
+            self.handleError(record)
+
+
+def h4logger(path: str | os.PathLike[str] | None = None) -> logging.Handler:
+    """A handler that writes the tree into a file, `./ttracker_logs/<date>_<time>.log` if none is named.
+
+    Where the variable LTAG is set, into `./logs/<LTAG>`, as Tensor Tracker does: see ThreadFileHandler.
+    """
+    if path is None and "LTAG" in os.environ:
+        return ThreadFileHandler(Path("logs", os.environ["LTAG"]))
     file = Path(path) if path is not None else Path("ttracker_logs", f"{datetime.now():%Y%m%d_%H%M%S}.log")
     file.parent.mkdir(parents=True, exist_ok=True)
     handler = logging.FileHandler(file, encoding="utf-8")
@@ -81,17 +106,24 @@ def log2file(text: object) -> None:
     """Put a line of one's own into the log files, at its place in the tree; and into the run."""
     line = _margin() + _BRANCH + printable(text)
     _recorded(str(text))
-    _write(line, [handler for handler in logger.handlers if isinstance(handler, logging.FileHandler)])
+    files = [handler for handler in logger.handlers if isinstance(handler, logging.FileHandler | ThreadFileHandler)]
+    _write(line, files or None)
 
 
-def _log_change(scope: str, name: str, value: Any, prefix: str = "", line: int = 0) -> None:
-    """Put a value into the tree by hand: `_log_change("Linear", "input", input, "", 0)` in a hook of torch's."""
-    several = type(value) in (tuple, list) and any(Look(item, room=0).facts is not None for item in value)
+def _log_change(prestr: str, name: str, value: Any, indent: str = "", lineno: int = 0) -> None:
+    """Put a value into the tree by hand: `_log_change("Linear", "input", input, "", 0)` in a hook of torch's.
+
+    `prestr` may be a mark of the tree (`"├─"`), and then stands before the line.
+    """
+    mark, scope = (f"{prestr} ", "") if prestr.startswith(_MARKS) else (_BRANCH, f"[{printable(prestr)}] ")
+    several = (type(value) is tuple or type(value) is list) and any(
+        Look(item, room=0).facts is not None for item in value
+    )
     values = [(f"{name}[{index}]", item) for index, item in enumerate(value)] if several else [(name, value)]
     for each, item in values:
-        text = f"[{printable(scope)}] {_named(each, line, item)}"
+        text = scope + _named(each, lineno, item)
         _recorded(text)
-        _write(f"{_margin()}{prefix}{_BRANCH}{text}")
+        _write(f"{_margin()}{indent}{mark}{text}")
 
 
 def _recorded(text: str) -> None:
@@ -120,7 +152,8 @@ def _write(line: str, handlers: Iterable[logging.Handler] | None = None) -> None
 def _margin() -> str:
     """The marks before a line that is written now."""
     trace = here.get(None)
-    call = trace.current() if isinstance(trace, TellingTrace) else None
+    tellers = trace.tellers if isinstance(trace, TellingTrace) else []
+    call = next((teller.current() for teller in tellers if isinstance(teller.printer, _Printer)), None)
     return "" if call is None else _LEVEL * (call.depth + 1)
 
 
@@ -148,7 +181,7 @@ def _array(value: Any) -> tuple[str, str]:
 def _plain(value: Any) -> str:
     if value is DELETED:
         return "deleted"
-    length = value.summary.length if type(value) is NotKept else len(value) if type(value) in _COUNTED else None
+    length = value.summary.length if type(value) is NotKept else len(value) if id(type(value)) in _COUNTED_IDS else None
     return f"value: {value_line(value)}" if length is None else f"len(value): {length}"
 
 
@@ -191,6 +224,8 @@ def _guarded(tell: Callable[..., None]) -> Callable[..., None]:
 class _Printer:
     """Tells what happens in Tensor Tracker's words."""
 
+    destination = "ttracker"
+
     def __init__(self) -> None:
         self._given: dict[int, dict[str, int]] = {}  # by call: which objects its arguments are
 
@@ -218,12 +253,14 @@ class _Printer:
     @_guarded
     def end(self, call: Shown) -> None:
         self._given.pop(id(call), None)
-        said = f"raised {printable(call.error)}" if call.error is not None else f"output {_output(call.result)}"
-        _write(_LEVEL * (call.depth + 1) + _LAST + said)
-
-
-def _output(value: Any) -> str:
-    return _array(value)[0] or _plain(value)
+        margin = _LEVEL * (call.depth + 1) + _LAST
+        if call.error is not None:
+            _write(f"{margin}raised {printable(call.error)}")
+            return
+        _write(f"{margin}output {_array(call.result)[0] or _plain(call.result)}")
+        for index, item in enumerate(call.result if type(call.result) is tuple or type(call.result) is list else ()):
+            if _array(item)[0]:
+                _write(f"{margin}output {_named(str(index), 0, item)}")
 
 
 # ---- what is put above functions
@@ -233,23 +270,70 @@ class _Tracker(Follower):
     """All locals of the function itself, the named variables in everything it calls, in Tensor Tracker's words."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
-        super().__init__(names, following(names, printer=_Printer()))
-
-    def _root(self, function: FunctionType) -> None:
-        Following(("*", *self._names)).follow(function)
-        super()._root(function)
+        super().__init__(names, following(names, own_names=("*",), printer=_Printer()))
 
 
-def auto_diff(function: Any) -> Any:
+def auto_diff(function: Decorated) -> Decorated:
     """Log what goes into and comes out of a function and those it calls, and how its own variables change."""
     return _Tracker(())(function)
 
 
-def var_tracker(*names: str) -> Any:
+def var_tracker(*names: str) -> Follower:
     """The same, and the changes of the named variables wherever in the functions it calls they occur."""
     if not names or not all(isinstance(name, str) for name in names):
         raise OptionError("bad-option", "var_tracker() needs names.", "Name variables: @var_tracker('video').")
     return _Tracker(names)
 
 
-__all__ = ["_log_change", "auto_diff", "h4logger", "log2file", "logger", "var_tracker"]
+def debug_trace(function: Any) -> Any:
+    """The same, with the changes of every variable in every function called."""
+    return _Tracker(("*",))(function)
+
+
+def fstack(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Log at each call of a function by whom it was called, the outermost first."""
+
+    @wraps(function)
+    def logged(*args: Any, **kwargs: Any) -> Any:
+        if env.enabled():
+            _log_callers(function.__name__, sys._getframe(1))
+        return function(*args, **kwargs)
+
+    return logged
+
+
+@trouble.entry_point()
+def _log_callers(name: str, frame: FrameType) -> None:
+    margin = _margin()
+    _write(f"{margin}call stack for {printable(name)}")
+    for file, line, function in reversed(callers_of(frame, most=math.inf)):
+        _write(f"{margin}-> {printable(function.rpartition('.')[2])}() at {printable(file)}:{line}")
+
+
+_run_counts: Counter[tuple[int, int, str]] = Counter()  # by process, thread and name
+
+
+def check_run_count(unique_id: str, max_allow: int, remove_when_exit: bool = True) -> None:
+    """End the program when this was called more than `max_allow` times, in this process and thread, under a name."""
+    key = (os.getpid(), threading.get_ident(), str(unique_id))
+    if _run_counts[key] >= max_allow:
+        if remove_when_exit:
+            del _run_counts[key]
+        _write(f"[{unique_id}] has run {max_allow} times, as often as is allowed: the program ends.")
+        raise SystemExit(1)
+    _run_counts[key] += 1
+    _write(f"[{unique_id}] run {_run_counts[key]} of {max_allow}")
+
+
+__all__ = [
+    "ThreadFileHandler",
+    "_log_change",
+    "auto_diff",
+    "check_run_count",
+    "debug_trace",
+    "fstack",
+    "h4logger",
+    "log2file",
+    "logger",
+    "var_tracker",
+]

@@ -22,6 +22,10 @@ class Done(NamedTuple):
     failures: list[tuple[int, str, str]]  # place in the piece, error, traceback
     seconds: float
     size: int = 0  # bytes that went there or came back, whichever were more; 0 where nothing travels
+    counts: list[int] | None = None  # how many items each result is for; None: one
+    split: list[str] = []  # noqa: RUF012 - never changed. Why batches could not be run as a whole, and were run in parts
+    unsendable: bool = False  # there are results among them that could not be sent back
+    refused: dict[int, str] = {}  # noqa: RUF012 - likewise. Why batches were not run at all, by the place they begin at
 
 
 class Outcome(NamedTuple):
@@ -30,6 +34,7 @@ class Outcome(NamedTuple):
     key: Key
     done: Done | None
     lost: str = ""
+    unreadable: bool = False  # it was lost because it could not be read there, or its results here
 
 
 Run = Callable[[list[Any]], Done]
@@ -53,12 +58,20 @@ class Engine(Protocol):
     """Somewhere pieces are run."""
 
     workers: int  # pieces that are run at the same time
-    room: int  # pieces that may be under way or waiting to be asked for: more are not sent
-    piece_seconds: float  # how long a piece should take, so that sending it does not count
     deaths: int  # how often a piece of one item may be lost before the item has failed
     blames: bool  # a piece that is lost has most likely itself to blame: the engine has tried it more than once
 
-    def submit(self, key: Key, items: list[Any]) -> None:
+    @property
+    def room(self) -> int:
+        """Pieces that may be under way or waiting to be asked for: more are not sent."""
+        ...
+
+    @property
+    def piece_seconds(self) -> float:
+        """How long a piece should take, so that sending it does not count."""
+        ...
+
+    def submit(self, key: Key, items: Any) -> None:
         """Take a piece. Returns at once."""
         ...
 
@@ -72,17 +85,25 @@ class Engine(Protocol):
 
 
 class Unsent:
-    """Stands for an item that could not be sent."""
+    """Stands for an item that cannot be run: one that could not be sent, or a row that gives no inputs."""
 
-    def __init__(self, error: str) -> None:
+    def __init__(self, error: str, remedy: str = "Give items that can be pickled.", item: Any = None) -> None:
         self.error = error
+        self.remedy = remedy
+        self.item = item
 
 
-def packed_items(items: list[Any], dumps: Callable[[Any], bytes] = pickle.dumps) -> bytes:
-    """A piece as bytes. What cannot be pickled is left out, and said so in its place."""
+class UnsendableError(Exception):
+    """A piece that cannot be pickled, raised where whole pieces are asked for."""
+
+
+def packed_items(items: Any, dumps: Callable[[Any], bytes] = pickle.dumps, *, whole: bool = False) -> bytes:
+    """A piece as bytes. What cannot be pickled is left out, and said so in its place; with `whole`, it is an error."""
     try:
         return dumps(items)
-    except Exception:
+    except Exception as error:
+        if whole:
+            raise UnsendableError(str(error)) from error
         return dumps([_sendable(item, dumps) for item in items])
 
 
@@ -108,15 +129,21 @@ def answered(run: Run, items: bytes) -> bytes:
 
 
 def _without_the_unsendable(done: Done) -> Done:
-    results, failures = list(done.results), list(done.failures)
-    for place, result in enumerate(done.results):
+    results: list[Any] = []
+    counts: list[int] = []
+    failures, place = list(done.failures), 0
+    for result, count in zip(done.results, done.counts or [1] * len(done.results), strict=True):
         try:
             pickle.dumps(result)
+            results.append(result)
+            counts.append(count)
         except Exception as error:
-            results[place] = None
             what = f"the result cannot be sent from another process: {type(error).__name__}: {error}"
-            failures.append((place, what, what))
-    return Done(results, sorted(failures), done.seconds)
+            failures += [(place + row, what, what) for row in range(count)]
+            results += [None] * count
+            counts += [1] * count
+        place += count
+    return done._replace(results=results, failures=sorted(failures), counts=done.counts and counts, unsendable=True)
 
 
 def read_answer(key: Key, answer: bytes, sent: int) -> Outcome:
@@ -124,9 +151,9 @@ def read_answer(key: Key, answer: bytes, sent: int) -> Outcome:
     try:
         done = pickle.loads(answer)
     except Exception as error:
-        return Outcome(key, None, f"the result cannot be read here: {type(error).__name__}: {error}")
+        return Outcome(key, None, f"the result cannot be read here: {type(error).__name__}: {error}", unreadable=True)
     if isinstance(done, str):
-        return Outcome(key, None, done)
+        return Outcome(key, None, done, unreadable=True)
     return Outcome(key, done._replace(size=max(sent, len(answer))))
 
 

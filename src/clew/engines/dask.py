@@ -65,7 +65,7 @@ class Dask:
                     raise
                 sleep(_LONGEST)
 
-    def submit(self, key: Key, items: list[Any]) -> None:
+    def submit(self, key: Key, items: Any) -> None:
         packed = packed_items(items, cloudpickle.dumps)
         with _without_a_word_about_size():
             future = self._client.submit(

@@ -41,7 +41,7 @@ class Inline:
         self._run = run
         self._pieces: deque[tuple[Key, list[Any]]] = deque()
 
-    def submit(self, key: Key, items: list[Any]) -> None:
+    def submit(self, key: Key, items: Any) -> None:
         self._pieces.append((key, items))
 
     def collect(self, wait: bool) -> list[Outcome]:
@@ -81,7 +81,7 @@ class Threads:
             except BaseException as error:
                 self._over.put(error)
 
-    def submit(self, key: Key, items: list[Any]) -> None:
+    def submit(self, key: Key, items: Any) -> None:
         self._coming += 1
         self._pieces.put((key, items))
 
@@ -158,7 +158,9 @@ class Processes:
     deaths = 2  # the first may have been another's fault: memory that ran out, an operator with a kill command
     blames = False
 
-    def __init__(self, work: Work, workers: int) -> None:
+    def __init__(self, work: Work, workers: int, *, whole: bool = False) -> None:
+        """whole   a piece with something in it that cannot be pickled is not sent, but an UnsendableError"""
+        self._whole = whole
         self.workers = workers
         self.room = (DEPTH + 1) * workers
         self._blob = pickle.dumps(work)
@@ -172,9 +174,15 @@ class Processes:
             self.close()
             raise
 
-    def submit(self, key: Key, items: list[Any]) -> None:
-        self._waiting.append((key, packed_items(items)))
+    def submit(self, key: Key, items: Any) -> None:
+        self._waiting.append((key, packed_items(items, whole=self._whole)))
         self._feed()
+
+    def are_ready(self) -> bool:
+        """True if all of them have made the work ready. Does not wait."""
+        for process in _heard([one for one in self._processes if not one.ready], block=False):
+            self._hear(process)
+        return all(one.ready for one in self._processes)
 
     def _feed(self) -> None:
         """The next pieces to those who have fewest. Only to workers that read: none of these sends can block long."""

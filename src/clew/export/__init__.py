@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -73,9 +74,19 @@ def export(
     *,
     names: list[str] | None = None,
     progress: Progress = silent,
+    raw_cells: bool = False,
 ) -> Path:
-    """Write a run, or some names of it, as a file; beside the run's folder name if no target is given."""
+    """Write a run, or some names of it, as a file; beside the run's folder name if no target is given.
+
+    `raw_cells`: texts that a spreadsheet would take for formulas stay as they are in a CSV file.
+    """
+    from clew.export.csv import write as csv_writer
+
     write = writer(format)
+    if raw_cells and format != "csv":
+        raise OptionError("bad-option", f"raw_cells is about CSV files, not about {format}.", "Leave it out.")
+    if raw_cells:
+        write = partial(csv_writer, raw_cells=True)
     path = Path(f"{run.path.name}{ending(format)}") if target is None else Path(target)
     for name in names or []:
         run[name]  # an unknown name is said before anything is written

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from clew.history.run import Run
+    from clew.history.table import Table
 
 BLOCK = 50_000
+BYTES = 64 << 20  # of values that are read at a time
 
 
 @contextmanager
@@ -66,12 +69,28 @@ def total(run: Run, names: list[str] | None) -> int:
     return sum(len(run[name]) for name in chosen(run, names))
 
 
+def sayable(text: str) -> str:
+    """A text as UTF-8 can say it."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def blocks(run: Run, name: str, size: int = BLOCK) -> Iterator[Block]:
-    """The changes of a name in order of time, `size` at a time."""
+    """The changes of a name in order of time, at most `size` at a time, and about `BYTES` of their values.
+
+    Equal arrays are stored once: a thousand rows may stand for a thousand times the bytes there are.
+    """
     table, steps = run.tables.table, run.tables.steps
     rows = table.rows_of(name)
-    for begin in range(0, len(rows), size):
-        part = rows[begin : begin + size]
+    for part in _split(table, rows, size):
         functions, ranks = table.functions(part), table.ranks(part)
         calls = table.gather("call", part)
         yield Block(name, part, steps.at(part), table.times(part), table.lines(part), functions, ranks, calls)
+
+
+def _split(table: Table, rows: npt.NDArray[np.int64], size: int) -> Iterator[npt.NDArray[np.int64]]:
+    for begin in range(0, len(rows), size):
+        part = rows[begin : begin + size]
+        held = table.stored_bytes(part).cumsum() // BYTES
+        edges = [0, *((held[1:] != held[:-1]).nonzero()[0] + 1).tolist(), len(part)]
+        for first, end in pairwise(edges):
+            yield part[first:end]

@@ -20,7 +20,7 @@ from urllib.parse import quote
 import numpy as np
 
 from clew.errors import MissingLibraryError
-from clew.export.files import blocks, chosen, total, whole_file
+from clew.export.files import blocks, chosen, sayable, total, whole_file
 from clew.export.json import text
 from clew.history.series import as_array
 from clew.records import Kind
@@ -64,7 +64,9 @@ class Store:
     def holds(self, dtype: Any) -> bool:
         """Whether HDF5 has a type for it: numbers, booleans, complex numbers, records of these."""
         fields = dtype.fields
-        return dtype.kind in "fiubc" or (fields is not None and all(self.holds(field[0]) for field in fields.values()))
+        if dtype.subdtype is not None or not dtype.itemsize:
+            return False
+        return dtype.kind in "fiubc" or (bool(fields) and all(self.holds(field[0]) for field in fields.values()))
 
     def attribute(self, number: Any) -> Any:
         """A number of a dataset as an attribute."""
@@ -268,13 +270,10 @@ def write_series(store: Store, run: Run, name: str) -> None:
 
 
 def group_name(name: str) -> str:
-    """A name as one step of an HDF5 path."""
+    """A name as one step of an HDF5 path. `%` alone, for a name without a letter, is the code of no other name."""
+    if not name:
+        return "%"
     return quote(name, safe=_READABLE, errors="backslashreplace") if name.strip(".") else name.replace(".", "%2E")
-
-
-def sayable(name: str) -> str:
-    """A name as UTF-8 can say it."""
-    return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def fill_of(dtype: Any) -> Any:
@@ -367,7 +366,10 @@ def _columns(block: Block, step_type: Any) -> dict[str, npt.NDArray[Any]]:
 
 def _step_type(steps: list[Any]) -> Any:
     """One type for every part and block: numbers if all of them are, else JSON."""
-    if all(type(step) in (int, float) for step in steps):
-        found = np.array(steps).dtype
+    known = [step for step in steps if step is not None]
+    if known and all(type(step) in (int, float) for step in known):
+        found = np.array(known).dtype
+        if len(known) < len(steps):
+            return np.float64  # NaN before the first step
         return found.type if found.kind in "if" else object
     return object

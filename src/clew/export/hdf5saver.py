@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from clew.errors import MissingLibraryError, OptionError, nearest
-from clew.export.hdf5 import Item, Part, Parts, Store, group_name, item_of, sayable
+from clew.export.files import sayable
+from clew.export.hdf5 import Item, Part, Parts, Store, group_name, item_of
 from clew.export.json import text
 from clew.trouble import report
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+Batch = tuple[Parts, list[Item], dict[str, "npt.NDArray[Any]"]]
 Existing = Literal["error", "replace", "append"]
-_COLUMNS = ("iterations", "ranks", "shapes")
 _MODES = {"error": "x", "replace": "w", "append": "a"}
 _FOR_METADATA = 256 << 10
 _AHEAD = 1 << 20
@@ -67,6 +68,8 @@ class HDF5Saver:
     next call tries again.
     """
 
+    _beside: tuple[str, ...] = ("iterations", "ranks", "shapes")  # columns that grow with the values
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -82,8 +85,8 @@ class HDF5Saver:
         if existing not in _MODES:
             raise OptionError("hdf5-option", f"existing={existing!r} is not known;", nearest(str(existing), _MODES))
         self.path = Path(path).absolute()  # a later os.chdir must not move it
-        self._float = _dtype("float_dtype", float_dtype, "f")
-        self._int = _dtype("int_dtype", int_dtype, "iu")
+        self._float = typed("float_dtype", float_dtype, "f")
+        self._int = typed("int_dtype", int_dtype, "iu")
         self._options = _options(compression, compression_opts, shuffle)
         _check_target(self.path, existing)
         self._mode = _MODES[existing]
@@ -141,23 +144,32 @@ class HDF5Saver:
         elif self._pid != os.getpid():
             raise OSError("the process this one was forked from has it open")
         self._room.begin(self._file)
-        parts = self._parts(name)
+        touched: list[Parts] = []
         try:
-            items = [self._item(value, parts.store) for value in values]
-            count = len(values)
-            parts.append(items, {"iterations": numbers(iterations, count), "ranks": numbers(ranks, count)})
+            for parts, items, columns in self._batches(name, values, iterations, ranks):
+                touched.append(parts)
+                parts.append(items, columns)
             self._file.flush()
         except BaseException:  # also Ctrl-C: the lists are still full, and will be written again
-            self._take_back(parts)
+            self._take_back(touched)
             raise
-        self._kept[sayable(name)] = {part.suffix: part.count for part in parts.all}
+        for parts in touched:
+            self._kept[_name_of(parts)] = {part.suffix: part.count for part in parts.all}
 
-    def _take_back(self, parts: Parts) -> None:
+    def _batches(self, name: str, values: list[Any], iterations: list[Any], ranks: list[Any]) -> Iterator[Batch]:
+        """What is to be written where."""
+        parts = self._parts(name)
+        items = [self._item(value, parts.store) for value in values]
+        count = len(values)
+        yield parts, items, {"iterations": numbers(iterations, count), "ranks": numbers(ranks, count)}
+
+    def _take_back(self, touched: list[Parts]) -> None:
         """The rows as they were. If the file refuses even that, HDF5 will never write it again: open it anew."""
-        kept = self._kept.get(str(parts.store.group.attrs["name"]), {})
         try:
-            for part in parts.all:
-                part.back_to(kept.get(part.suffix, 0))
+            for parts in touched:
+                kept = self._kept.get(_name_of(parts), {})
+                for part in parts.all:
+                    part.back_to(kept.get(part.suffix, 0))
             self._file.flush()
         except Exception:
             self.close()
@@ -198,10 +210,19 @@ class HDF5Saver:
     def _parts(self, name: str) -> Parts:
         found = self._names.get(sayable(name))
         if found is None:
-            group = self._file.require_group(group_name(name))
-            group.attrs["name"] = sayable(name)
-            found = self._names[sayable(name)] = Parts(self._store(group))
+            found = self._names[sayable(name)] = Parts(self._store(self._group(name)))
         return found
+
+    def _group(self, name: str) -> Any:
+        group = self._file.require_group(group_name(name))
+        group.attrs["name"] = sayable(name)
+        return group
+
+    def _groups(self) -> Iterator[Any]:
+        """Those that are in the file already."""
+        for group in map(self._file.get, self._file):  # a broken link is None
+            if isinstance(group, _h5py().Group) and "name" in group.attrs and "values" in group:
+                yield group
 
     def _open(self) -> None:
         if _is_open_here(self.path):
@@ -211,11 +232,10 @@ class HDF5Saver:
         self._finalizer = weakref.finalize(self, _close, file, self._pid, str(self.path))
         self._file, self._mode = file, "a"
         _write_metadata_only_when_flushed(file)
-        for group in map(file.get, file):  # a broken link is None
-            if isinstance(group, _h5py().Group) and "name" in group.attrs and "values" in group:
-                name = str(group.attrs["name"])
-                found = self._names[name] = _reopened(self._store(group), self._kept.get(name))
-                self._kept[name] = {part.suffix: part.count for part in found.all}
+        for group in self._groups():
+            name = str(group.attrs["name"])
+            found = self._names[name] = reopened(self._store(group), self._kept.get(name), self._beside)
+            self._kept[name] = {part.suffix: part.count for part in found.all}
 
     def _store(self, group: Any) -> Store:
         return _SavingStore(group, self._room, self._options)
@@ -225,6 +245,10 @@ class HDF5Saver:
         # h5py tells of failed writes as RuntimeError and ValueError too
         internal = not isinstance(error, (OSError, RuntimeError, ValueError))
         report(f"hdf5saver {self.path}", f"{self.path} could not be written", remedy, error, internal=internal)
+
+
+def _name_of(parts: Parts) -> str:
+    return str(parts.store.group.attrs["name"])
 
 
 class _Datasets(Mapping[str, Any]):
@@ -248,7 +272,7 @@ class _Datasets(Mapping[str, Any]):
 
 def numbers(entries: list[Any], count: int) -> npt.NDArray[np.int64]:
     """Iterations or ranks as a column of `count` rows; one with several numbers a row if a value has several."""
-    rows = [_flat(entry) for entry in entries] if len(entries) == count else [_flat(entries)] * count
+    rows = [flat_numbers(entry) for entry in entries] if len(entries) == count else [flat_numbers(entries)] * count
     width = max(map(len, rows))
     if width <= 1:
         return np.array([row[0] if row else -1 for row in rows], np.int64)
@@ -258,21 +282,21 @@ def numbers(entries: list[Any], count: int) -> npt.NDArray[np.int64]:
     return out
 
 
-def _flat(entry: Any) -> list[int]:
+def flat_numbers(entry: Any) -> list[int]:
     """-1 for what is no number."""
     if hasattr(entry, "tolist"):
         entry = entry.tolist()
     if isinstance(entry, (list, tuple)):
-        return [number for item in entry for number in _flat(item)]
+        return [number for item in entry for number in flat_numbers(item)]
     return [entry if isinstance(entry, int) and abs(entry) < 2**63 else -1]
 
 
-def _reopened(store: Store, kept: dict[str, int] | None) -> Parts:
+def reopened(store: Store, kept: dict[str, int] | None, columns: tuple[str, ...]) -> Parts:
     """The parts of a group that is in the file already, `values` first; without rows that are known to be half done."""
     parts = Parts(store)
     for key in sorted(key for key in store.group if key == "values" or key.startswith("values_")):
         part = Part(store, key.removeprefix("values"), str(store.group[key].attrs.get("kind", "array")))
-        part.open_columns(_COLUMNS)
+        part.open_columns(columns)
         if kept is not None:
             part.back_to(min(part.count, kept.get(part.suffix, 0)))
         parts.all.append(part)
@@ -352,7 +376,7 @@ def _h5py() -> Any:
     return h5py
 
 
-def _dtype(option: str, given: Any, kinds: str) -> Any:
+def typed(option: str, given: Any, kinds: str) -> Any:
     """NumPy's dtype of what was given, which may also be torch's."""
     if given is None:
         return None

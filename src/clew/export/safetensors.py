@@ -22,8 +22,8 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from clew.errors import MissingLibraryError, OptionError
-from clew.export.files import blocks, chosen, total, whole_file
-from clew.export.hdf5 import array_of, sayable
+from clew.export.files import blocks, chosen, sayable, total, whole_file
+from clew.export.hdf5 import array_of
 from clew.export.json import text
 from clew.export.plain import plain
 from clew.records import Kind, NotKept
@@ -178,7 +178,8 @@ def _from_array(array: Any) -> Tensor:
         shape = array.shape
         note = [given, f"F{array.dtype.itemsize * 8}, real and imaginary parts in the last axis"]
     elif kind == "f" and array.dtype.itemsize > 8:
-        array, note = array.astype(np.float64), [given, "F64"]
+        with np.errstate(over="ignore"):
+            array, note = array.astype(np.float64), [given, "F64"]
     array = array.astype(array.dtype.newbyteorder("<"), copy=False)
     code = "BOOL" if kind == "b" else f"{_LETTERS[array.dtype.kind]}{array.dtype.itemsize * 8}"
     return Tensor(code, shape, array, note)

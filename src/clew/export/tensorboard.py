@@ -1,6 +1,7 @@
 """TensorBoard: event files. Numbers become scalars, arrays histograms, texts text; each rank has a folder of its own.
 
-The step is the recorded one where it is a whole number, else the number of the change. Times are those of the run.
+The step is the recorded one where it is a whole number of 64 bits, else the number of the change. Times are those of
+the run.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clew.errors import MissingLibraryError
-from clew.export.files import Block, blocks, chosen, total, whole_folder
+from clew.export.files import Block, blocks, chosen, sayable, total, whole_folder
 from clew.history.series import as_array
 
 if TYPE_CHECKING:
     from clew.export import Progress
     from clew.history.run import Run
+
+_LONGEST_INTEGER = 1000  # bits; what is longer is no float
+_STEP_BITS = 63
 
 
 def write(run: Run, target: Path, *, names: list[str] | None, progress: Progress) -> Path:
@@ -45,6 +49,9 @@ def _writer_class() -> Any:
         what = "Export to TensorBoard needs tensorboardX."
         raise MissingLibraryError("missing-library", what, "pip install tensorboardX") from error
     return SummaryWriter
+
+
+_RANK = re.compile(r"@rank=-?\d+\Z")
 
 
 class _Out:
@@ -78,29 +85,34 @@ class _Out:
         return self._tags[name]
 
     def add(self, block: Block) -> None:
-        tag = self.tag(block.name)
+        tag = self.tag(_RANK.sub("", block.name))  # each rank has a folder, and curves of one name are shown together
         numbers, are_numbers = self._table.numbers(block.rows)
         others = np.flatnonzero(~are_numbers)
         values = dict(zip(others.tolist(), self._table.values(block.rows[others]), strict=True))
         for place, time in enumerate(block.times.tolist()):
             rank = block.ranks[place]
             ordinal = self._seen[block.name, rank] = self._seen.get((block.name, rank), -1) + 1
-            step = block.steps[place] if type(block.steps[place]) is int else ordinal
+            told = block.steps[place]
+            step = told if type(told) is int and told.bit_length() < _STEP_BITS else ordinal
             value = values[place] if place in values else float(numbers[place])
             if not self._one(self.of(rank), tag, value, step, self._began + time):
                 self._left_out[block.name] = self._left_out.get(block.name, 0) + 1
 
     def _one(self, writer: Any, tag: str, value: Any, step: int, when: float) -> bool:
+        if type(value) is int and value.bit_length() > _LONGEST_INTEGER:
+            return False
         if type(value) in (int, float, bool):
             writer.add_scalar(tag, float(value), step, when)
             return True
         if isinstance(value, str):
-            writer.add_text(tag, value, step, when)
+            writer.add_text(tag, sayable(value), step, when)
             return True
         array = as_array(value)
         if array is None or array.dtype.kind not in "biuf":
             return False
-        return self._array(writer, tag, np.asarray(array, dtype=np.float64), step, when)
+        with np.errstate(over="ignore"):  # a long double may be Inf here
+            numbers = np.asarray(array, dtype=np.float64)
+        return self._array(writer, tag, numbers, step, when)
 
     def _array(self, writer: Any, tag: str, array: Any, step: int, when: float) -> bool:
         if array.ndim == 0:

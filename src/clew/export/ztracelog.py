@@ -1,8 +1,10 @@
 """ztrace's log: `./ztrace_logs/<date>/<time>.json`, one file a run, rewritten as a whole when a call has ended.
 
-    {"func()": [{"data": {"x": [0, 1, 2], "t": 3}, "time": "20210910151123"}]}
+    {"func()": [{"data": {"x": [0, 1, 2], "t": 3, "never": []}, "time": "20210910151123"}]}
 
-A name that changed once is given as its value alone, not as a list of one.
+A name that changed once is given as its value alone, not as a list of one. Values are what `json.dumps` makes of them,
+arrays and tensors as nested lists (see ztracevalues.py). A key is the name of the function; functions of the same name
+in several files have their file before it.
 """
 
 from __future__ import annotations
@@ -10,11 +12,13 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clew.export.plain import plain
+from clew.export.ztracevalues import json_value
+from clew.records import DELETED
 
 if TYPE_CHECKING:
     from clew.history.call import Call
@@ -23,32 +27,40 @@ FOLDER = "ztrace_logs"
 
 _lock = threading.Lock()
 _path: Path | None = None
-_calls: dict[str, list[dict[str, Any]]] = {}
+_calls: dict[tuple[str, str], list[dict[str, Any]]] = {}  # by file and name of a function
 
 
-def write_call(call: Call | None) -> None:
-    """Add a call that has ended to this program's log."""
+def write_call(names: Mapping[str, str], call: Call | None) -> None:
+    """Add a call that has ended to this program's log. `names`: as the user wrote them → as they are recorded."""
     if call is None:
         return
-    data = {name: _unwrapped([_readable(value) for value in values]) for name, values in call.data.items()}
+    values = call.data
+    data = {name: _unwrapped(values.get(recorded, ())) for name, recorded in names.items()}
+    write_entry(call.file, call.function.rpartition(".")[2], data)
+
+
+def write_entry(file: str, function: str, data: dict[str, Any]) -> None:
+    """Add one call and its values to this program's log."""
     with _lock:
         path = _log_path()
-        _calls.setdefault(f"{call.function.rpartition('.')[2]}()", []).append(
-            {"data": data, "time": f"{datetime.now():%Y%m%d%H%M%S}"}
-        )
+        _calls.setdefault((file, function), []).append({"data": data, "time": f"{datetime.now():%Y%m%d%H%M%S}"})
         draft = path.with_name(f".{path.name}.{os.getpid()}")
-        draft.write_text(json.dumps(_calls, indent=2, ensure_ascii=False), encoding="utf-8")
+        draft.write_text(json.dumps(_by_key(), indent=2), encoding="ascii")
         os.replace(draft, path)  # readers see a whole file
 
 
-def _readable(value: Any) -> Any:
-    """Arrays as nested lists, as people write them; the rest as in every JSON export."""
-    lists = getattr(value, "tolist", None)
-    return plain(lists() if lists is not None else value)
+def _by_key() -> dict[str, list[dict[str, Any]]]:
+    functions = [function for _, function in _calls]
+    return {
+        f"{function}()" if functions.count(function) == 1 else f"{file.removesuffix('.py')}/{function}()": calls
+        for (file, function), calls in _calls.items()
+    }
 
 
-def _unwrapped(values: list[Any]) -> Any:
-    return values[0] if len(values) == 1 else values
+def _unwrapped(values: Iterable[Any]) -> Any:
+    """Deletions are recorded where `clew.watch` stands on the same function."""
+    versions = [json_value(value) for value in values if value is not DELETED]
+    return versions[0] if len(versions) == 1 else versions
 
 
 def _log_path() -> Path:

@@ -16,18 +16,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clew.history.call import Call
-    from clew.history.change import Change, Changes
+    from clew.history.change import Changes
     from clew.history.ledger import Ledger
     from clew.history.run import Run
     from clew.history.series import Series
     from clew.history.trace import Trace
     from clew.history.tree import Tree
 
-__all__ = ["Call", "Change", "Changes", "Ledger", "Run", "Series", "Trace", "Tree", "all_runs", "open_run"]
+__all__ = ["Call", "Changes", "Ledger", "Run", "Series", "Trace", "Tree", "all_runs", "open_run"]
 
 _HOMES = {
     "Call": "call",
-    "Change": "change",
     "Changes": "change",
     "Ledger": "ledger",
     "Run": "run",

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from clew.history.change import Change, Changes
+from clew.history.change import Changes
 from clew.history.lazy import LazySequence, Rows
 from clew.history.table import INPUT, OUTPUT
-from clew.records import DELETED, Function, NotKept
+from clew.records import DELETED, Change, Function, NotKept
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from clew.history.calls import ShardCalls
     from clew.history.view import View
 
@@ -32,9 +34,10 @@ def _frames(text: str | None) -> list[list[Any]]:
     """The frames around a root, as they were written; none if what is there makes no sense."""
     try:
         frames = json.loads(text or "[]")
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
-    return [f for f in frames if isinstance(f, list) and list(map(type, f)) == [str, int, str]]
+    listed = frames if isinstance(frames, list) else []
+    return [f for f in listed if isinstance(f, list) and list(map(type, f)) == [str, int, str]]
 
 
 class Call:
@@ -68,6 +71,11 @@ class Call:
     def shard(self) -> str:
         """The process it ran in: host, rank and process id."""
         return self._calls.reader.name
+
+    @property
+    def shard_folder(self) -> Path:
+        """Where what that process recorded lies."""
+        return self._calls.reader.folder
 
     @property
     def pid(self) -> int:
@@ -240,11 +248,14 @@ class Call:
         """name → the values it had in this call, in order."""
         return self._view.table.by_name(self.changes.rows)
 
-    def rerun(self, /, *, debug: bool = False, **replace: Any) -> Any:
-        """Call the function again with the arguments it had, or those given by name; `debug=True` in the debugger."""
+    def rerun(self, /, *, trusted: bool = False, changed: bool = False, debug: bool = False, **replace: Any) -> Any:
+        """Call the function again with the arguments it had, or those given by name; `debug=True` in the debugger.
+
+        Needs `trusted=True`, unless this process recorded the call, and `changed=True` if the code is another by now.
+        """
         from clew.rerun import rerun  # `self` is positional only: call.rerun(self=trainer) gives the function's own
 
-        return rerun(self, debug=debug, replace=replace)
+        return rerun(self, trusted=trusted, changed=changed, debug=debug, replace=replace)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Call):

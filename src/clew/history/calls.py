@@ -212,9 +212,17 @@ class CallTable:
                 child = self.place(shard.shard, origin.call)
                 other = by_name.get(origin.shard, shard.shard)
                 parent = self.place(other, origin.parent) if other != shard.shard else None
-                if child is not None and parent is not None and self.began(parent) < self.began(child):
-                    found[child] = parent
+                if parent is None:
+                    continue
+                children = [child] if child is not None else self._inside(shard, origin.call)
+                found |= {child: parent for child in children if self.began(parent) < self.began(child)}
         return {child: parent for child, parent in found.items() if self._parent_within(child) < 0}
+
+    def _inside(self, shard: ShardCalls, call: int) -> list[int]:
+        """The calls of a shard that were made in a call which another shard has."""
+        inside = np.flatnonzero(shard.start("parent") == call) + int(self.offsets[shard.shard])
+        places: list[int] = inside.tolist()
+        return places
 
     def began(self, place: int) -> int:
         """When, in ns."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clew.history.lazy import LazySequence, Rows
+from clew.records import DELETED, Change
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,101 +31,76 @@ class Block:
         self.rows = rows
 
     @cached_property
-    def names(self) -> list[str]:
+    def _names(self) -> list[str]:
         return self.view.table.names_of(self.rows)
 
     @cached_property
-    def numbers(self) -> list[Any]:
+    def _numbers(self) -> list[Any]:
         return self.view.table.values(self.rows, unread=_UNREAD)
 
     @cached_property
-    def lines(self) -> list[int]:
+    def _lines(self) -> list[int]:
         return self.view.table.lines(self.rows)
 
     @cached_property
-    def steps(self) -> list[Any]:
+    def _steps(self) -> list[Any]:
         return self.view.steps.at(self.rows)
 
     @cached_property
-    def times(self) -> list[float]:
+    def _times(self) -> list[float]:
         times: list[float] = self.view.table.times(self.rows).tolist()
         return times
 
     @cached_property
-    def functions(self) -> list[str]:
+    def _times_error(self) -> list[float]:
+        errors: list[float] = self.view.table.times_error(self.rows).tolist()
+        return errors
+
+    @cached_property
+    def _functions(self) -> list[str]:
         return self.view.table.functions(self.rows)
 
+    def name(self, index: int) -> str:
+        return self._names[index]
 
-class Change:
-    """A name got a value. Everything is looked up when asked for; `value` is read back once."""
+    def value(self, index: int) -> Any:
+        number = self._numbers[index]
+        return self.view.table.value(int(self.rows[index])) if number is _UNREAD else number
 
-    __slots__ = ("_block", "_index", "_value")
+    def before(self, index: int) -> Any:
+        call = self.call(index)
+        return DELETED if call is None else call.before(Change(self, index))
 
-    def __init__(self, block: Block, index: int) -> None:
-        self._block = block
-        self._index = index
-        self._value = _UNREAD
+    def line(self, index: int) -> int:
+        return self._lines[index]
 
-    @property
-    def name(self) -> str:
-        """The name or expression, as it was given to the probe."""
-        return self._block.names[self._index]
+    def step(self, index: int) -> Any:
+        return self._steps[index]
 
-    @property
-    def value(self) -> Any:
-        """What it held: `clew.DELETED` after `del`, a `NotKept` where it was not kept in full."""
-        if self._value is _UNREAD:
-            self._value = self._block.numbers[self._index]
-        if self._value is _UNREAD:
-            self._value = self._block.view.table.value(self._row)
-        return self._value
+    def time(self, index: int) -> float:
+        return self._times[index]
 
-    @property
-    def line(self) -> int:
-        return self._block.lines[self._index]
+    def time_error(self, index: int) -> float:
+        return self._times_error[index]
 
-    @property
-    def step(self) -> Any:
-        """The step it belongs to; without one, how many changes of this name came before."""
-        return self._block.steps[self._index]
+    def call(self, index: int) -> Call | None:
+        return self.view.call_of_row(int(self.rows[index]))
 
-    @property
-    def time(self) -> float:
-        """Seconds since the run began."""
-        return self._block.times[self._index]
+    def function(self, index: int) -> str:
+        return self._functions[index]
 
-    @property
-    def call(self) -> Call | None:
-        """The call it happened in; None if the start of that call was lost."""
-        return self._block.view.call_of_row(self._row)
+    def file(self, index: int) -> str:
+        return self.view.table.places(self.rows[index : index + 1])[0][1]
 
-    @property
-    def function(self) -> str:
-        """The qualified name of the function whose line it was."""
-        return self._block.functions[self._index]
-
-    @property
-    def _row(self) -> int:
-        return int(self._block.rows[self._index])
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Change):
-            return NotImplemented
-        return self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def _key(self) -> tuple[Any, ...]:
-        """The same before and after a refresh, which may put new shards between the old."""
-        view = self._block.view
-        shard, local = view.table.place(self._row)
-        return view.path, view.table.shards[shard].name, local
-
-    def __repr__(self) -> str:
+    def text(self, index: int) -> str:
         from clew.show.text import brief
 
-        return f"<Change {self.name} = {brief(self.value, 60)} at line {self.line}>"
+        return brief(self.value(index), 60)
+
+    def key(self, index: int) -> tuple[Any, ...]:
+        """The same before and after a refresh, which may put new shards between the old."""
+        shard, local = self.view.table.place(int(self.rows[index]))
+        return self.view.path, self.view.table.shards[shard].name, local
 
 
 class Changes(LazySequence[Change]):

@@ -7,23 +7,37 @@ from typing import Any, overload
 
 from clew.records import Note
 
+STILL_RUNNING = "the run still goes on: what it has not seen will be known when it ends"
+
 
 class Ledger(Sequence[Note]):
-    """The notes of a run. `str()` of it is what `clew show` prints."""
+    """The notes of a run. `str()` of it is what `clew show` prints.
 
-    def __init__(self, notes: Iterable[Note]) -> None:
+    It says that nothing is missing only of a run that has ended and whose records are all there.
+    """
+
+    def __init__(self, notes: Iterable[Note], *, running: bool = False) -> None:
         self._notes = list(notes)
+        self.running = running  # what it never saw is known when it ends
 
     @classmethod
-    def merged(cls, shards: Iterable[Iterable[Note]], happened: Callable[[Note], bool]) -> Ledger:
-        """Equal notes once, counted; without what one process missed and another saw (`happened`)."""
+    def merged(
+        cls,
+        shards: Iterable[Iterable[Note]],
+        happened: Callable[[Note], bool],
+        incomplete: Iterable[str] = (),
+        running: bool = False,
+    ) -> Ledger:
+        """Equal notes once, counted; without what one process missed and another saw (`happened`). `incomplete` are
+        reasons why records may be missing."""
         found: dict[tuple[str, str, str], int] = {}
         for notes in shards:
             for note in notes:
                 key = note.kind, note.subject, note.text
                 found[key] = found.get(key, 0) + note.count
         notes_ = (Note(kind, subject, text, count) for (kind, subject, text), count in found.items())
-        return cls(note for note in notes_ if not (note.kind.startswith("never-") and happened(note)))
+        kept = [note for note in notes_ if not (note.kind.startswith("never-") and happened(note))]
+        return cls([*kept, *(Note("incomplete", "", reason) for reason in incomplete)], running=running)
 
     def __len__(self) -> int:
         return len(self._notes)
@@ -44,7 +58,9 @@ class Ledger(Sequence[Note]):
     __hash__ = None  # type: ignore[assignment]
 
     def __str__(self) -> str:
-        return "\n".join(map(line, self._notes)) or "everything asked for was seen and kept"
+        if not self._notes:
+            return STILL_RUNNING if self.running else "everything asked for was seen and kept"
+        return "\n".join(map(line, self._notes))
 
     def __repr__(self) -> str:
         return f"<Ledger of {len(self)} notes>" if self._notes else "<Ledger: nothing to say>"

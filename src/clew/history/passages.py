@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from clew.history.call import Call
+from clew.history.noted import checked
 from clew.history.table import INPUT, ITEM, OUTPUT
 from clew.history.trace import Trace
 from clew.records import Passage, TraceFacts, passage_from
@@ -18,13 +19,15 @@ _COLLATE = "collate"
 
 def traces_of(run: Run) -> list[Trace]:
     """The traces of a run, in the order they began."""
-    marked = _marked(run)
+    marked, damage = _marked(run)
     facts: dict[str, TraceFacts] = {}
     for _, noted in marked:
-        if "facts" in noted:
+        if "facts" in noted and "trace" in noted:
             facts[noted["trace"]] = _facts(noted["facts"], run)
         elif "trace" in noted:
             facts.setdefault(noted["trace"], TraceFacts(state="unknown", run=str(run.path)))
+    for known in facts.values():
+        known.notes += damage
     return [Trace(_load(run, key, known)) for key, known in facts.items()]
 
 
@@ -33,8 +36,8 @@ def _load(run: Run, key: str, known: TraceFacts) -> Any:
 
 
 def _facts(told: dict[str, Any], run: Run) -> TraceFacts:
-    names = {field.name for field in fields(TraceFacts)}
-    facts = TraceFacts(**{name: value for name, value in told.items() if name in names})
+    facts = TraceFacts(**told)
+    facts.notes = list(facts.notes)  # which are added to, and are the record's own
     facts.run = str(run.path)
     if facts.state == "running" and run.status != "running":
         facts.state = "killed"
@@ -43,13 +46,15 @@ def _facts(told: dict[str, Any], run: Run) -> TraceFacts:
 
 def passages_of(run: Run, key: str) -> list[Passage]:
     """What passed the stages of one trace."""
-    found = {place: noted for place, noted in _marked(run) if noted.get("trace") == key and "facts" not in noted}
+    found = {place: noted for place, noted in _marked(run)[0] if noted.get("trace") == key and "facts" not in noted}
     return [_passage(Call(run.tables, place), noted, found) for place, noted in found.items()]
 
 
-def _marked(run: Run) -> list[tuple[int, dict[str, Any]]]:
-    """The calls that say which items they are about (place, what was noted last), in the order they began."""
+def _marked(run: Run) -> tuple[list[tuple[int, dict[str, Any]]], list[str]]:
+    """The calls that say which items they are about (place, what was noted last), in the order they began; and what is
+    wrong with what they say."""
     view = run.tables
+    wrong: dict[str, None] = {}
     last: dict[int, dict[str, Any]] = {}
     for number, shard in enumerate(view.table.shards):
         if not any(site.role == "item" for site in shard.sites.values()):
@@ -59,8 +64,10 @@ def _marked(run: Run) -> list[tuple[int, dict[str, Any]]]:
             noted = view.table.value(row + int(view.table.offsets[number]))
             place = view.calls.place(number, int(view.table.column(number, "call")[row]))
             if place is not None and isinstance(noted, dict):
-                last[place] = noted
-    return sorted(last.items(), key=lambda pair: view.calls.began(pair[0]))
+                last[place], fields = checked(noted)
+                wrong.update(dict.fromkeys(fields))
+    damage = [f"damaged: what calls noted makes no sense, and is left out: {', '.join(wrong)}"] if wrong else []
+    return sorted(last.items(), key=lambda pair: view.calls.began(pair[0])), damage
 
 
 def _passage(call: Call, noted: dict[str, Any], known: dict[int, Any]) -> Passage:

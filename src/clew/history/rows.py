@@ -85,24 +85,38 @@ def is_by_row(value: Any, count: int) -> bool:
 
 def row_of(value: Any, row: int, count: int) -> Any:
     """What of a value belongs to one of `count` rows: the row itself, in the containers it lies in; or all of it."""
-    return _row_of(value, row, count, 0)
+    return _Picking(row, count).of(value, 0)
 
 
-def _row_of(whole: Any, row: int, count: int, depth: int) -> Any:
-    value = unwrapped(whole)
-    if depth >= _DEEPEST:
-        return whole
-    if type(value) in MAPPINGS:
-        return {key: _row_of(item, row, count, depth + 1) for key, item in value.items()}
-    if type(value) is Object:
-        inside = {name: _row_of(item, row, count, depth + 1) for name, item in value.attributes.items()}
-        return Object(value.type, inside)
-    if not is_sequence(value):
-        return _row_of_array(whole, value, row, count)
-    if holds_rows(value, count):
-        return value[row]
-    # default_collate makes columns of samples
-    return type(value)(_row_of(item, row, count, depth + 1) for item in value)
+class _Picking:
+    """One row out of everything a value holds. What stands in several places is picked once, and stands in them again:
+    a list that holds another one twice, thirty deep, has a thousand million paths."""
+
+    def __init__(self, row: int, count: int) -> None:
+        self._row = row
+        self._count = count
+        self._picked: dict[tuple[int, int], Any] = {}  # by id and depth
+
+    def of(self, whole: Any, depth: int) -> Any:
+        if depth >= _DEEPEST:
+            return whole
+        key = id(whole), depth
+        if key not in self._picked:
+            self._picked[key] = self._of_new(whole, depth)
+        return self._picked[key]
+
+    def _of_new(self, whole: Any, depth: int) -> Any:
+        value = unwrapped(whole)
+        if type(value) in MAPPINGS:
+            return {key: self.of(item, depth + 1) for key, item in value.items()}
+        if type(value) is Object:
+            return Object(value.type, {name: self.of(item, depth + 1) for name, item in value.attributes.items()})
+        if not is_sequence(value):
+            return _row_of_array(whole, value, self._row, self._count)
+        if holds_rows(value, self._count):
+            return value[self._row]
+        # default_collate makes columns of samples
+        return type(value)(self.of(item, depth + 1) for item in value)
 
 
 def is_sequence(value: Any) -> bool:
@@ -119,10 +133,12 @@ def holds_rows(value: Any, count: int) -> bool:
         return False
     if type(value) is tuple and all(type(item) in _NUMBERS or _has_length(item, count) for item in value):
         return False  # a size, a pair of losses; or columns, as `tuple(zip(*samples))` makes them
-    having = sum(_has_rows(item, count) for item in value)
+    known: set[tuple[int, int]] = set()
+    having = sum(_has_rows(item, count, known) for item in value)
     if not having:
         return True
-    if len({_look(item) for item in value}) > 1:
+    looks: dict[Any, int] = {}
+    if len({_look(item, looks) for item in value}) > 1:
         return False
     shape = shape_of(unwrapped(value[0]))
     if having < count or shape is None:
@@ -134,24 +150,40 @@ def _has_length(value: Any, count: int) -> bool:
     return is_sequence(value) and len(value) == count
 
 
-def _has_rows(value: Any, count: int, depth: int = 0) -> bool:
+def _has_rows(value: Any, count: int, known: set[tuple[int, int]], depth: int = 0) -> bool:
+    """`known` are containers, by id and depth, that were looked into and have none."""
     value = unwrapped(value)
     if is_by_row(value, count):
         return True
-    inside = contents_of(value) if depth < _DEEPEST else None
-    return any(_has_rows(item, count, depth + 1) for _, item in inside or ())
+    inside = contents_of(value) if depth < _DEEPEST and (id(value), depth) not in known else None
+    found = any(_has_rows(item, count, known, depth + 1) for _, item in inside or ())
+    if inside is not None and not found:
+        known.add((id(value), depth))
+    return found
 
 
-def _look(value: Any, depth: int = 0) -> Any:
-    """What rows have in common, and columns have not: types, keys and the number of axes."""
+def _look(value: Any, known: dict[Any, int], depth: int = 0) -> Any:
+    """What rows have in common, and columns have not: types, keys and the number of axes.
+
+    Looks at containers are numbered in `known`: one that holds others twice is as quickly compared as any.
+    """
     value = unwrapped(value)
     shape = shape_of(value)
     if shape is not None:
         return library_of(value), len(shape), _dtype(value)
-    if depth < _DEEPEST and (type(value) in MAPPINGS or type(value) is Object):
+    if depth >= _DEEPEST or not (type(value) in MAPPINGS or type(value) is Object):
+        return type(value).__name__
+    if (id(value), depth) not in known:
         inside = contents_of(value) or ()
-        return type(value).__name__, tuple((str(step[1])[:40], _look(item, depth + 1)) for step, item in inside)
-    return type(value).__name__
+        look = type(value).__name__, tuple((_name(step[1]), _look(item, known, depth + 1)) for step, item in inside)
+        known[id(value), depth] = known.setdefault(look, len(known))
+    return known[id(value), depth]
+
+
+def _name(key: Any) -> str:
+    from clew.show.text import brief
+
+    return key[:40] if type(key) is str else brief(key, 40)
 
 
 def _dtype(value: Any) -> str:

@@ -6,13 +6,14 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clew.errors import FormatError, NotARunError, UnknownNameError, nearest
+from clew.errors import FormatError, NotARunError, UnknownNameError
 from clew.history import status as how_it_ended
 from clew.history.call import Call, Calls
 from clew.history.change import Changes
 from clew.history.functions import FunctionLine, function_lines
 from clew.history.ledger import Ledger
 from clew.history.match import matcher
+from clew.history.naming import fitting, one_of
 from clew.history.series import Series
 from clew.history.tree import Tree
 from clew.history.view import View
@@ -53,7 +54,7 @@ class Run:
 
     @property
     def status(self) -> str:
-        """running, finished, failed, interrupted, exited or killed."""
+        """running, finished, incomplete (recording stopped early), failed, interrupted, exited or killed."""
         return how_it_ended.status(self.meta)
 
     @property
@@ -70,45 +71,76 @@ class Run:
     @property
     def ledger(self) -> Ledger:
         """What was asked for and not seen, dropped or not kept."""
-        return Ledger.merged((shard.notes for shard in self._opened().shards), self._happened)
+        notes = [shard.notes for shard in self._opened().shards]
+        return Ledger.merged(notes, self._happened, self._incomplete(), running=self.status == "running")
+
+    def _incomplete(self) -> list[str]:
+        reasons = self._opened().incomplete()
+        if not reasons and self.status == "killed":
+            return ["the run was killed: what it recorded last may be missing"]
+        return reasons
 
     def _happened(self, note: Note) -> bool:
         """Whether another process saw what one of them says it never did."""
         if len(self._opened().shards) < 2:
             return False
         if note.kind == "never-called":
-            return len(self.calls(note.subject.removesuffix("()"))) > 0
-        pattern, colon, name = note.subject.rpartition(": ")
-        seen_in = self.tables.table.functions_of(name)
+            return self._was_called(note.subject.removesuffix("()").removeprefix("class ").strip("`"))
+        if note.text.startswith("--follow "):
+            return self._was_called(note.subject)
+        pattern, colon, names = note.subject.rpartition(": ")
         if colon:
+            seen_in = [function for name in names.split(", ") for function in self.tables.table.functions_of(name)]
             return any(map(matcher(pattern), seen_in))
+        seen_in = self.tables.table.functions_of(note.subject)
         # The sentence names its function, `step()`; another function may have the same name and mean another thing.
         named = [function for function in seen_in if f"{function.name}()" in note.text]
         return bool(named) or ("()" not in note.text and bool(seen_in))
+
+    def _was_called(self, name: str) -> bool:
+        """Whether a function of this name was, or one of a class of this name."""
+        return len(self.calls(name)) > 0 or len(self.calls(f"*{name}.*")) > 0
 
     # ---- what it holds
 
     @property
     def names(self) -> list[str]:
-        """The names that changed, in the order they first did."""
+        """The names that changed, in the order they first did: `loss`, or `train.loss` where others have a `loss`."""
         return self.tables.table.names
 
     def __getitem__(self, name: str) -> Series:
-        self._check(name)
-        return Series(self.tables, name, self.tables.table.rows_of(name))
+        """The series of a name: `loss`, `train.loss`, `train.loss@rank=1`. If several could be meant, it says which."""
+        return self.series(name)
+
+    def series(self, name: str, *, mode: str | None = None, rank: int | None = None) -> Series:
+        """The same; of one mode of a model ("train" or "eval"), and of one rank."""
+        origins = self.tables.table.naming.origins
+        labels = [
+            label
+            for label in self._meant(name)
+            if mode in (None, origins[label].mode) and rank in (None, origins[label].rank)
+        ]
+        label = one_of(labels, name, self.path.name, self.names)
+        return Series(self.tables, label, self.tables.table.rows_of(label))
+
+    def _meant(self, name: str) -> list[str]:
+        """The series that may be meant, of those that have changes."""
+        seen = self.tables.table.first_seen
+        return [label for label in self.tables.table.naming.matching(name) if label in seen]
 
     def __contains__(self, name: object) -> bool:
-        return name in self.tables.table.first_seen
+        return isinstance(name, str) and bool(self._meant(name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
 
     def changes(self, name: str | None = None) -> Changes:
-        """Every change (of one name, if given), in order of time."""
+        """Every change, in order of time; with a name or pattern those of all series that it may mean."""
+        table = self.tables.table
         if name is None:
-            return Changes(self.tables, self.tables.table.all_rows)
-        self._check(name)
-        return Changes(self.tables, self.tables.table.rows_of(name))
+            return Changes(self.tables, table.all_rows)
+        labels = self._meant(name) or fitting(self.names, name)
+        return Changes(self.tables, table.rows_of_all(labels)) if labels else self.series(name).changes  # which raises
 
     def calls(self, pattern: str | None = None) -> Calls:
         """The calls, in the order they began; of one function if named, bare, qualified or by pattern."""
@@ -152,11 +184,6 @@ class Run:
             what = f"no trace was recorded in {self.path.name}."
             raise UnknownNameError("no-trace", what, "A trace is made by `with clew.items(3):`.")
         return traces[-1]
-
-    def _check(self, name: str) -> None:
-        if name not in self:
-            what = f"No `{name}` was recorded in {self.path.name};"
-            raise UnknownNameError("unknown-name", what, nearest(name, self.names))
 
     # ---- for people
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -18,12 +18,20 @@ if TYPE_CHECKING:
 
     from clew.history.call import Call
     from clew.history.lazy import Rows
-    from clew.history.table import Table
     from clew.history.view import View
 
 
-_NUMPY_SCALARS = frozenset(f"numpy.{kind.__name__}" for kind in np.sctypeDict.values())
 _DTYPES: dict[tuple[Kind, ...], Any] = {(Kind.FLOAT,): np.float64, (Kind.INT,): np.int64, (Kind.BOOL,): np.bool_}
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayStatistics:
+    """What is known of the arrays of a series."""
+
+    norms: npt.NDArray[np.float64]  # L2, in order
+    low: float | None  # the smallest and the largest finite number in them
+    high: float | None
+    complete: bool  # whether all of them were looked at
 
 
 class Series(Sequence[Any]):
@@ -45,13 +53,18 @@ class Series(Sequence[Any]):
 
     @property
     def steps(self) -> list[Any]:
-        """The step of each change; without steps 0, 1, 2, ... over the run."""
+        """The step of each change, None before the first; in functions without steps 0, 1, 2, ... over the run."""
         return self._view.steps.at(self._rows)
 
     @property
     def times(self) -> npt.NDArray[np.float64]:
         """Seconds since the run began."""
         return self._view.table.times(self._rows)
+
+    @property
+    def times_error(self) -> npt.NDArray[np.float64]:
+        """By how many seconds each of `times` may be wrong at most; 0 where the clock was read at the change itself."""
+        return self._view.table.times_error(self._rows)
 
     @property
     def calls(self) -> list[Call | None]:
@@ -82,22 +95,35 @@ class Series(Sequence[Any]):
         """Every value as a float, NaN for what is no plain number: at the speed of the column, for pictures."""
         return self._view.table.numbers(self._rows)[0]
 
-    def points(self, limit: int = 2000) -> tuple[npt.NDArray[np.float64], bool]:
-        """Numbers to draw, in order, and whether they are all there are.
-
-        Plain numbers are all there; of arrays that hold a single number, which must be read back, at most `limit`.
-        """
+    def points(self) -> npt.NDArray[np.float64]:
+        """Numbers to draw, in order: plain ones, and those in arrays of one element."""
         table = self._view.table
         numbers, plain = table.numbers(self._rows)
         others = np.flatnonzero(~plain)
         if len(others) == 0:
-            return numbers, True
-        chosen = others if len(others) <= limit else others[np.linspace(0, len(others) - 1, limit).astype(np.int64)]
-        for place in chosen.tolist():
-            found = single_number(table, int(self._rows[place]))
-            if found is not None:
-                numbers[place], plain[place] = found, True
-        return numbers[plain], len(chosen) == len(others) or not plain[chosen].any()
+            return numbers
+        numbers[others], plain[others] = table.single_numbers(self._rows[others])
+        return numbers[plain]
+
+    def array_statistics(self, limit: int = 2000) -> ArrayStatistics | None:
+        """Norms and extremes of its arrays, of at most `limit` of them; None if it has none.
+
+        Read from the summaries that were stored, or else from the bytes, without the library the arrays are of.
+        """
+        from clew.values import summary_of
+
+        rows = self._rows[self._view.table.gather("kind", self._rows) == Kind.VALUE]
+        chosen = rows if len(rows) <= limit else rows[np.linspace(0, len(rows) - 1, limit).astype(np.int64)]
+        summaries = [summary_of(value) for value in self._view.table.stored(chosen)]
+        arrays = [summary for summary in summaries if summary.norm is not None]
+        if not arrays:
+            return None
+        return ArrayStatistics(
+            norms=np.array([summary.norm for summary in arrays], np.float64),
+            low=min((summary.min for summary in arrays if summary.min is not None), default=None),
+            high=max((summary.max for summary in arrays if summary.max is not None), default=None),
+            complete=len(chosen) == len(rows),
+        )
 
     @property
     def places(self) -> list[tuple[str, str, int]]:
@@ -195,21 +221,8 @@ def as_array(value: Any) -> npt.NDArray[Any] | None:
 
 def as_numbers(series: Series) -> npt.NDArray[np.float64]:
     """Each value as a float where it is a number or holds a single one, else NaN."""
-    numbers, plain = series._view.table.numbers(series._rows)
-    for place in np.flatnonzero(~plain).tolist():
-        found = single_number(series._view.table, int(series._rows[place]))
-        numbers[place] = np.nan if found is None else found
+    table, rows = series._view.table, series._rows
+    numbers, plain = table.numbers(rows)
+    others = np.flatnonzero(~plain)
+    numbers[others] = table.single_numbers(rows[others])[0]
     return numbers
-
-
-def single_number(table: Table, row: int) -> float | None:
-    """The number in an array of one element, such as a loss that is still a tensor; None for anything else."""
-    shard, local = table.place(row)
-    if table.column(shard, "kind")[local] != Kind.VALUE:
-        return None
-    stored = table.stored(np.array([row], dtype=np.int64))[0]
-    shape = () if stored.type in _NUMPY_SCALARS else stored.summary.shape
-    if shape is None or math.prod(shape) != 1:
-        return None
-    array = as_array(table.value(row))
-    return float(array.reshape(())[()]) if array is not None and array.dtype.kind in "fiub" else None

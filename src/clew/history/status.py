@@ -15,8 +15,10 @@ SLACK_NS = 2_000_000_000  # the kernel counts a process's start in ticks since b
 
 
 def status(meta: dict[str, Any]) -> str:
-    """running, finished, failed, interrupted, exited or killed."""
+    """running, finished, incomplete, failed, interrupted, exited or killed."""
     how = str(meta.get("how") or "running")
+    if how == "finished" and meta.get("stopped"):  # the program ended well; recording it had stopped before
+        return "incomplete"
     if how != "running":
         return how
     return "running" if may_be_alive(meta) else "killed"

@@ -1,7 +1,8 @@
 """Which step a change belongs to.
 
 The last step seen before it in its own call; else the step its call was told when it began; else the same question to
-the call that made it, at the moment it did; else how many changes of that name came before.
+the call that made it, at the moment it did. If there is none, a change in a function that is told steps has no step: it
+came before the first one. In functions that nobody told a step it is how many changes of that name came before.
 """
 
 from __future__ import annotations
@@ -36,10 +37,11 @@ class Steps:
         for marks, places, said in self._said(rows):
             steps[places] = marks.values(said)
             lacking[places] = False
-        if lacking.all():
+        counted = lacking & ~self._before_the_first(rows, lacking)
+        if counted.all():
             ordinals: list[Any] = self.table.ordinals(rows).tolist()
             return ordinals
-        steps[lacking] = self.table.ordinals(rows[lacking])
+        steps[counted] = self.table.ordinals(rows[counted])
         result: list[Any] = steps.tolist()
         return result
 
@@ -58,7 +60,8 @@ class Steps:
         return result
 
     def numbers(self, rows: Rows) -> npt.NDArray[np.float64] | None:
-        """The step of each of these changes at the speed of the column; None if one of them is no number."""
+        """The step of each of these changes at the speed of the column, NaN for those that have none; None if one of
+        them is no number."""
         steps = np.full(len(rows), np.nan)
         lacking = np.ones(len(rows), dtype=np.bool_)
         for marks, places, said in self._said(rows):
@@ -67,9 +70,30 @@ class Steps:
                 return numbers
             steps[places] = numbers
             lacking[places] = False
-        if lacking.any():
-            steps[lacking] = self.table.ordinals(rows[lacking])
+        counted = lacking & ~self._before_the_first(rows, lacking)
+        if counted.any():
+            steps[counted] = self.table.ordinals(rows[counted])
         return steps
+
+    def _before_the_first(self, rows: Rows, lacking: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Which of the changes that lack a step happened in functions that are told steps."""
+        before = np.zeros(len(rows), dtype=np.bool_)
+        if lacking.any() and self._told:
+            before[lacking] = self.table.happened_in(rows[lacking], self._told)
+        return before
+
+    @cached_property
+    def _told(self) -> set[tuple[str, str]]:
+        """Functions (module and name) that said a step in one of their calls, or were called while one held."""
+        told: set[tuple[str, str]] = set()
+        for number, shard in enumerate(self.table.shards):
+            functions = {site.function for site in shard.sites.values() if site.role == "step"}
+            marks, calls = self._marks_of(number), self.calls.shards[number]
+            if marks.count:
+                begun = marks.when_begun(np.arange(calls.count, dtype=np.int64)) >= 0
+                functions.update(np.unique(calls.start("function")[begun]).tolist())
+            told.update((shard.functions[id].module, shard.functions[id].name) for id in functions)
+        return told
 
     def _said(self, rows: Rows) -> Iterator[tuple[Marks, Rows | slice, Rows]]:
         """Shard by shard: its marks, which of these changes have a step that was said, and by which mark."""

@@ -14,11 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from clew.history.lazy import Rows
-from clew.records import DELETED, Function, Kind, Site, Value
+from clew.history.naming import Naming
+from clew.records import DELETED, Function, Kept, Kind, NotKept, Site, Summary, Value
 from clew.store.columns import FEW
+from clew.store.format import NO_STEP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from clew.store.shard import ShardReader
 
@@ -82,29 +84,30 @@ class Table:
     # ---- names
 
     @cached_property
+    def naming(self) -> Naming:
+        """What the series are called: `loss`, or `train.loss` and `valid.loss`."""
+        return Naming(self.shards)
+
+    @cached_property
     def _known(self) -> dict[str, int]:
-        """Every name of any site, numbered; also of sites that never saw a change."""
-        known: dict[str, int] = {}
-        for shard in self.shards:
-            for site in shard.sites.values():
-                if site.role == "value":
-                    known.setdefault(site.name, len(known))
-        return known
+        """Every series, numbered; also of sites that never saw a change."""
+        return {name: number for number, name in enumerate(self.naming.origins)}
 
     @cached_property
     def _name_of_site(self) -> list[npt.NDArray[np.int32]]:
-        """By shard: site id → number of its name. The last cell is for ids out of range."""
-        return [self._site_table(shard) for shard in self.shards]
+        """By shard: site id → number of its series. The last cell is for ids out of range."""
+        return [self._site_table(number, shard) for number, shard in enumerate(self.shards)]
 
-    def _site_table(self, shard: ShardReader) -> npt.NDArray[np.int32]:
-        sites = {id: site for id, site in shard.sites.items() if 0 <= id < 1 << 22}
+    def _site_table(self, number: int, shard: ShardReader) -> npt.NDArray[np.int32]:
+        sites = {id: site for id, site in shard.sites.items() if id >= 0}
         table = np.full(max(sites, default=-1) + 2, UNKNOWN, dtype=np.int32)
         for id, site in sites.items():
-            table[id] = self._known[site.name] if site.role == "value" else _HIDDEN.get(site.role, UNKNOWN)
+            seen = site.role == "value"
+            table[id] = self._known[self.naming.label(number, id)] if seen else _HIDDEN.get(site.role, UNKNOWN)
         return table
 
     def names_in(self, shard: int) -> npt.NDArray[np.int32]:
-        """The number of the name of every row of a shard."""
+        """The number of the series of every row of a shard."""
         return look_up(self._name_of_site[shard], self.column(shard, "site"))
 
     def rows_that_are(self, shard: int, code: int) -> Rows:
@@ -119,7 +122,7 @@ class Table:
         return np.flatnonzero(look_up(wanted, self.column(shard, "site"))).astype(np.int64, copy=False)
 
     def names_at(self, rows: Rows) -> Column:
-        """The number of the name of each of these rows."""
+        """The number of the series of each of these rows."""
         if len(self.shards) == 1:
             return look_up(self._name_of_site[0], self.column(0, "site")[rows])
         names = np.full(len(rows), UNKNOWN, dtype=np.int32)
@@ -130,9 +133,13 @@ class Table:
             names[mask] = look_up(self._name_of_site[shard], sites)
         return names
 
+    def is_named(self, rows: Rows, name: str) -> npt.NDArray[np.bool_]:
+        """Which of these rows are of series of this name, bare or not."""
+        return np.isin(self.names_at(rows), [self._known[label] for label in self.naming.matching(name)])
+
     @cached_property
     def first_seen(self) -> dict[str, int]:
-        """name → time (ns) of its first change, in that order: the names of the run."""
+        """series → time (ns) of its first change, in that order: the names of the run."""
         never = np.iinfo(np.int64).max
         first = np.full(len(self._known), never, dtype=np.int64)
         for shard, names in enumerate(self._name_of_site):
@@ -156,7 +163,7 @@ class Table:
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """name → how often it changed, in the order of `names`."""
+        """series → how often it changed, in the order of `names`."""
         totals = np.zeros(len(self._known), dtype=np.int64)
         for names, scanned in zip(self._name_of_site, self._scanned, strict=True):
             seen = names[:-1] >= 0
@@ -166,7 +173,7 @@ class Table:
     # ---- rows
 
     def rows_of(self, name: str) -> Rows:
-        """The rows of a name, in order of time."""
+        """The rows of a series, in order of time."""
         if name not in self._known:
             return np.empty(0, dtype=np.int64)
         if name not in self._rows and len(self._rows) >= ASKED_OFTEN:
@@ -175,6 +182,11 @@ class Table:
             wanted = self._known[name]
             self._rows[name] = self._in_time(self._select(lambda names: names == wanted))
         return self._rows[name]
+
+    def rows_of_all(self, names: Iterable[str]) -> Rows:
+        """The rows of several series, in order of time."""
+        none = np.empty(0, dtype=np.int64)
+        return self._in_time(np.sort(np.concatenate([none, *(self.rows_of(name) for name in names)])))
 
     def _group(self) -> None:
         """The rows of every name at once: one sort costs what a few names cost one by one."""
@@ -221,13 +233,18 @@ class Table:
         """The name of each row."""
         return self._per_site(rows, lambda shard, site: site.name, "?", object)
 
-    def by_name(self, rows: Rows) -> dict[str, list[Any]]:
-        """name → its values among these rows; names in the order they come, values too."""
-        numbers = self.names_at(rows)
+    def series_of(self, rows: Rows) -> list[str]:
+        """The series each row belongs to."""
         known = list(self._known)
+        return [known[number] for number in self.names_at(rows).tolist()]
+
+    def by_name(self, rows: Rows) -> dict[str, list[Any]]:
+        """name → its values among these rows of one call; names in the order they come, values too."""
+        numbers = self.names_at(rows)
+        bare = [origin.name for origin in self.naming.origins.values()]
         found, first = np.unique(numbers, return_index=True)
         ordered = found[np.argsort(first)].tolist()
-        return {known[number]: self.values(rows[numbers == number]) for number in ordered}
+        return {bare[number]: self.values(rows[numbers == number]) for number in ordered}
 
     def place(self, row: int) -> tuple[int, int]:
         """(shard, row within it)."""
@@ -241,6 +258,15 @@ class Table:
     def functions(self, rows: Rows) -> list[str]:
         """The qualified name of the function each row happened in."""
         return self._per_site(rows, self._function_name, "?", object)
+
+    def happened_in(self, rows: Rows, functions: set[tuple[str, str]]) -> list[bool]:
+        """Whether each row happened in one of these functions, which are given by module and name."""
+
+        def inside(shard: int, site: Site) -> bool:
+            function = self.shards[shard].functions[site.function]
+            return (function.module, function.name) in functions
+
+        return self._per_site(rows, inside, False, np.bool_)
 
     def ranks(self, rows: Rows) -> list[int]:
         """The rank of the process each row was written by."""
@@ -274,8 +300,9 @@ class Table:
         return [place for place, _ in found.most_common()]
 
     def functions_of(self, name: str) -> list[Function]:
-        """The functions in which a name changed."""
-        return list({(f.module, f.name): f for _, f, _ in self._sites_of(self.rows_of(name))}.values())
+        """The functions in which this bare name changed."""
+        rows = [self.rows_of(label) for label in self.naming.named(name)]
+        return list({(f.module, f.name): f for one in rows for _, f, _ in self._sites_of(one)}.values())
 
     def _sites_of(self, rows: Rows) -> Iterator[tuple[Site, Function, int]]:
         """Every site these rows come from, its function, and how many of them."""
@@ -291,8 +318,13 @@ class Table:
         """Seconds since the run began."""
         return (self.gather("time", rows) - self.start_ns) / 1e9
 
+    def times_error(self, rows: Rows) -> npt.NDArray[np.float64]:
+        """By how many seconds each time may be wrong; NaN where a file of the first format does not tell."""
+        errors = self.gather("time_error", rows)
+        return np.where(errors == NO_STEP, np.nan, errors / 1e9)
+
     def ordinals(self, rows: Rows) -> Rows:
-        """For each row, how many changes of its name came before it in the run."""
+        """For each row, how many changes of its series came before it in the run."""
         out = np.zeros(len(rows), dtype=np.int64)
         names = self.names_at(rows)
         by_number = list(self._known)
@@ -314,9 +346,13 @@ class Table:
         out = np.empty(len(rows), dtype=object)
         for kind, dtype in ((Kind.FLOAT, np.float64), (Kind.INT, np.int64), (Kind.BOOL, np.bool_)):
             mask = kinds == kind
+            if dtype is np.int64:
+                mask &= np.isfinite(numbers)
             out[mask] = numbers[mask].astype(dtype)
         out[kinds == Kind.DELETED] = DELETED
         result: list[Any] = out.tolist()
+        for place in np.flatnonzero((kinds > max(Kind)) | ((kinds == Kind.INT) & ~np.isfinite(numbers))).tolist():
+            result[place] = NotKept("unknown", Kept.OPAQUE, "damaged: its row makes no sense", Summary())
         pointing = np.flatnonzero(kinds == Kind.VALUE)
         back = self._read_back(rows[pointing]) if unread is None else [unread] * len(pointing)
         for place, value in zip(pointing.tolist(), back, strict=True):
@@ -341,6 +377,17 @@ class Table:
             found.update(zip(places.tolist(), self.shards[shard].values(ids[places].tolist()), strict=True))
         return [found[place] for place in range(len(rows))]
 
+    def stored_bytes(self, rows: Rows) -> npt.NDArray[np.int64]:
+        """How many bytes reading each row's value takes; 0 for a plain number."""
+        sizes = np.zeros(len(rows), dtype=np.int64)
+        pointing = np.flatnonzero(self.gather("kind", rows) == Kind.VALUE)
+        if len(pointing):
+            ids, where = self.gather("value", rows[pointing]), self.shard_of(rows[pointing])
+            for shard in np.unique(where).tolist():
+                mine = where == shard
+                sizes[pointing[mine]] = self.shards[shard].stored_bytes(ids[mine])
+        return sizes
+
     def decoded(self, shard: int, id: int) -> Any:
         """A value by its id: an argument or a result."""
         from clew.values import decode
@@ -353,6 +400,16 @@ class Table:
         plain = (kinds == Kind.FLOAT) | (kinds == Kind.INT) | (kinds == Kind.BOOL)
         found = self.gather("number", rows)
         return found if bool(plain.all()) else np.where(plain, found, np.nan), plain
+
+    def single_numbers(self, rows: Rows) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+        """The numbers in the rows' arrays and scalars of one element, and which rows have such."""
+        found, there = np.full(len(rows), np.nan), np.zeros(len(rows), np.bool_)
+        pointing = np.flatnonzero(self.gather("kind", rows) == Kind.VALUE)
+        ids, where = self.gather("value", rows[pointing]), self.shard_of(rows[pointing])
+        for shard in np.unique(where).tolist():
+            mine = pointing[where == shard]
+            found[mine], there[mine] = self.shards[shard].single_numbers(ids[where == shard].tolist())
+        return found, there
 
 
 def is_sorted(column: Column) -> bool:

@@ -149,8 +149,9 @@ class Trace(Shown):
             raise unknown(f"no item {id!r} is in the trace", id, known)
         if len(sources) > 1:
             named = ", ".join(f"source={known!r}" for known in sources)
+            typed = ", ".join(f"--item {f'{known}:{id}'!r}" for known in sources)
             what = f"item {id!r} came from {len(sources)} places."
-            raise OptionError("item-of-several", what, f"Say which: {named}.")
+            raise OptionError("item-of-several", what, f"Say which: {named} (with `clew show`: {typed}).")
         return self._item(sources[0], id)
 
     def _item(self, source: str, id: Any) -> Item:

@@ -71,7 +71,13 @@ class Tree:
     def _is_seen(self, event: Any, call: Call) -> bool:
         if isinstance(event, Call):
             return bool(self._kept[event._place])
-        return self.tells(call) and self._name in (None, event.name)
+        return self.tells(call) and (self._name is None or event.name in self._bare_names)
+
+    @cached_property
+    def _bare_names(self) -> set[str | None]:
+        """What the changes that were asked for are called in their functions."""
+        naming = self._view.table.naming
+        return {self._name, *(naming.origins[label].name for label in naming.matching(self._name or ""))}
 
     def tells(self, call: Call) -> bool:
         """Whether it was asked for itself; else it is there because it led to one that was."""
@@ -90,15 +96,12 @@ class Tree:
                 bare = dict.fromkeys(name.rpartition(".")[2] for name in known)
                 raise UnknownNameError("unknown-name", what, nearest(self._function, {**known, **bare}))
         if self._name is not None:
-            names = [
-                site.name
-                for shard in self._view.table.shards
-                for site in shard.sites.values()
-                if site.role in ("value", "input")
-            ]
-            if self._name not in names and not self._asked_for.any():
+            table = self._view.table
+            inputs = [s.name for shard in table.shards for s in shard.sites.values() if s.role == "input"]
+            if self._name not in inputs and not table.naming.matching(self._name) and not self._asked_for.any():
                 what = f"No `{self._name}` was recorded in {self._view.path.name};"
-                raise UnknownNameError("unknown-name", what, nearest(self._name, dict.fromkeys(names)))
+                known = dict.fromkeys([*table.naming.origins, *inputs])
+                raise UnknownNameError("unknown-name", what, nearest(self._name, known))
 
     @cached_property
     def _asked_for(self) -> Mask:
@@ -142,9 +145,9 @@ class Tree:
         """Those of the calls in which the name changed, or which were given it."""
         offset = int(self._view.calls.offsets[shard.shard])
         among = fits_so_far[offset : offset + shard.count]
-        sites = shard.reader.sites.items()
-        ids = [id for id, site in sites if site.name == self._name and site.role in ("value", "input")]
         table = self._view.table
+        inputs = [id for id, site in shard.reader.sites.items() if (site.role, site.name) == ("input", self._name)]
+        ids = [*table.naming.sites(shard.shard, self._name or ""), *inputs]
         rows = np.isin(table.column(shard.shard, "site"), ids)
         places = shard.places(np.unique(table.column(shard.shard, "call")[rows]))
         fits = np.zeros(shard.count, dtype=np.bool_)

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from clew import trouble
-from clew.errors import MissingLibraryError
+from clew.errors import ClewError, MissingLibraryError
 
 try:
     import torch
@@ -43,6 +43,7 @@ class ModelTracerCallback(Tracing, TrainerCallback):  # type: ignore[misc]
     it, `callback.stop()`, the next `train()` with this callback or this model, or the end of the program.
     """
 
+    @trouble.entry_point(passes=(ClewError,))
     def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         _end_what_was_left(self, given["model"], state)
         self._start(given["model"], _innermost(given.get("optimizer")))
@@ -63,6 +64,7 @@ class ModelTracerCallback(Tracing, TrainerCallback):  # type: ignore[misc]
                 "Trace it with clew.ModelTracer(trainer.model, [...]) around the call.",
             )
 
+    @trouble.entry_point()
     def stop(self, error: BaseException | None = None) -> None:
         """Trace no longer; the end of `train()` does it. The model is as it was before."""
         _at_work.pop(self, None)

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from clew import trouble
+from clew.errors import ClewError
 from clew.probes.model.unwrap import unwrapped
 
 from .tracing import Tracing
@@ -24,6 +26,7 @@ class LightningTracing(Tracing):
         self._stage = ""  # that began it: validation is also a part of training
         self._in_batch = False
 
+    @trouble.entry_point(passes=(ClewError,))
     def _open(self, stage: str, trainer: Any, module: Any) -> None:
         if self._running or trainer.sanity_checking:
             return
@@ -32,17 +35,20 @@ class LightningTracing(Tracing):
         wrapped = isinstance(around, torch.nn.Module) and unwrapped(around) is module
         self._start(around if wrapped else module, next(iter(trainer.optimizers), None))
 
+    @trouble.entry_point(passes=(ClewError,))
     def _close(self, stage: str) -> None:
         if stage == self._stage:
             self._end_batch()
             self.stop()
 
+    @trouble.entry_point(passes=(ClewError,))
     def _begin_batch(self) -> None:
         self._end_batch()  # of a batch that was given up
         if self._running and self.tracer is not None:
             self._in_batch = True
             self.tracer.begin()
 
+    @trouble.entry_point(passes=(ClewError,))
     def _end_batch(self) -> None:
         if self._in_batch and self._running and self.tracer is not None:
             self.tracer.end()

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from clew import env
+from clew import env, trouble
 from clew.probes.model import ModelTracer
 
 
@@ -34,13 +34,10 @@ class Tracing:
 
     def _start(self, model: Any, optimizer: Any) -> None:
         tracer = self.tracer = ModelTracer(model, self._paths, **{"optimizer": optimizer, **self._options})
-        try:
-            tracer.start()
-        except BaseException as error:
-            tracer.stop(error)
-            raise
+        tracer.start()
         self._running = env.enabled()
 
+    @trouble.entry_point()
     def stop(self, error: BaseException | None = None) -> None:
         """Trace no longer; the trainer's end does it. The model is as it was before."""
         if self._running and self.tracer is not None:

@@ -6,6 +6,7 @@ What is large is not read for a line: its outline says enough.
 from __future__ import annotations
 
 import base64
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ READ = 64 << 10  # bytes of a value that are read for a line in a list
 READ_ALONE = 64 << 20  # likewise for a value that is shown alone, with its picture
 _KEPT = {Kept.FULL: "full", Kept.PART: "part", Kept.SUMMARY: "summary", Kept.OPAQUE: "opaque"}
 _STATISTICS = ("min", "max", "mean", "std", "nan", "inf", "norm", "zeros")
-_PLAIN = {Kind.FLOAT: "float", Kind.INT: "int", Kind.BOOL: "bool", Kind.NONE: "NoneType"}
+_PLAIN: dict[int, str] = {Kind.FLOAT: "float", Kind.INT: "int", Kind.BOOL: "bool", Kind.NONE: "NoneType"}
 _IMAGE = re.compile(r'style="width:(\d+)px;height:(\d+)px;[^"]*" src="(data:image/png;base64,[A-Za-z0-9+/=]+)"')
 _GAP = 4
 
@@ -133,8 +134,8 @@ def _of_number(kind: int, value: float) -> Box:
         return _box("deleted", "deleted", Kept.FULL, "", Summary())
     if kind == Kind.NONE:
         return _box("None", "NoneType", Kept.FULL, "", Summary())
-    read: Any = bool(value) if kind == Kind.BOOL else int(value) if kind == Kind.INT else value
-    return _box(repr(read), _PLAIN.get(Kind(kind), "?"), Kept.FULL, "", Summary())
+    read: Any = bool(value) if kind == Kind.BOOL else int(value) if kind == Kind.INT and math.isfinite(value) else value
+    return _box(repr(read), _PLAIN.get(kind, "?"), Kept.FULL, "", Summary())
 
 
 def _of_outline(value: Value) -> Box:

@@ -189,8 +189,7 @@ def _named(opened: Opened, rows: Rows, chosen: Chosen, parent: int | None) -> Ro
         return rows[:0]
     if chosen.name is None:
         return rows
-    number = opened.tables.table._known.get(chosen.name, -1)
-    named: Rows = rows[opened.tables.table.names_at(rows) == number]
+    named: Rows = rows[opened.tables.table.is_named(rows, chosen.name)]
     return named
 
 

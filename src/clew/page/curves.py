@@ -78,12 +78,7 @@ def _numbers(opened: Opened, rows: Rows) -> Numbers:
     table = opened.tables.table
     y, plain = table.numbers(rows)
     other = np.flatnonzero(~plain)
-    pointing = other[table.gather("kind", rows[other]) == Kind.VALUE]
-    where = table.shard_of(rows[pointing])
-    for shard in np.unique(where).tolist():
-        chosen = pointing[where == shard]
-        ids = table.changes[shard].gather("value", rows[chosen] - table.offsets[shard])
-        y[chosen], plain[chosen] = table.shards[shard].single_numbers(ids.tolist())
+    y[other], plain[other] = table.single_numbers(rows[other])
     odd = np.flatnonzero(~np.isfinite(y)).astype(np.int64)
     kinds = table.gather("kind", rows[odd])
     return Numbers(np.where(np.isinf(y), np.nan, y) if len(odd) else y, odd, _why(y[odd], plain[odd], kinds))
@@ -102,7 +97,7 @@ def _curve(opened: Opened, name: str, axis: str) -> Curve:
     rows, numbers = opened.rows_of(name), numbers_of(opened, name)
     x: Floats | None = None
     if axis == "step":
-        x = opened.tables.steps.numbers(rows)
+        x = _placed(opened.tables.steps.numbers(rows))
     elif axis == "time":
         x = opened.tables.table.times(rows)
     if x is None:
@@ -115,6 +110,20 @@ def _curve(opened: Opened, name: str, axis: str) -> Curve:
     odd = back[numbers.odd]
     along = np.argsort(odd, kind="stable")
     return Curve(axis, x[order], order, numbers.y[order], odd[along], numbers.what[along])
+
+
+def _placed(steps: Floats | None) -> Floats | None:
+    """Where to draw changes on the axis of steps: those without one, NaN, at the last step before, or else the first.
+
+    None if not one has a step.
+    """
+    if steps is None or not bool(np.isnan(steps).any()):
+        return steps
+    known = np.flatnonzero(~np.isnan(steps))
+    if len(known) == 0:
+        return None
+    last = np.searchsorted(known, np.arange(len(steps)), side="right") - 1
+    return np.asarray(steps[known[np.maximum(last, 0)]])
 
 
 class Reduced(NamedTuple):

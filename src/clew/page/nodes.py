@@ -163,7 +163,7 @@ def _endings(opened: Opened, shard: ShardCalls, ids: Rows, alone: bool) -> tuple
 def change_nodes(opened: Opened, rows: Rows) -> list[Node]:
     """The nodes of these changes."""
     view = opened.tables
-    names, lines, steps = view.table.names_of(rows), view.table.lines(rows), view.steps.at(rows)
+    names, lines, steps = view.table.series_of(rows), view.table.lines(rows), view.steps.at(rows)
     places = view.table.ordinals(rows).tolist()
     boxes = boxes_of_rows(view, rows)
     return [

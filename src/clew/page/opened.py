@@ -134,10 +134,8 @@ class Opened:
     # ---- finding things
 
     def rows_of(self, name: str) -> Rows:
-        """The rows of a name; an error that names the nearest if there is none."""
-        if name not in self.run:
-            self.run[name]  # raises
-        return self.tables.table.rows_of(name)
+        """The rows of a series; an error that names the nearest if there is none, or those that could be meant."""
+        return self.tables.table.rows_of(self.run[name].name)
 
     def place(self, call: str) -> int:
         """The place of a call by its id in the page."""

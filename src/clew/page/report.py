@@ -150,7 +150,7 @@ class _Making:
         used = sum(len(as_json(one)) for one in self.answers.values())
         if used > self._room:
             what = f"The run's names and metadata alone are {used:,} bytes, more than the limit leaves."
-            raise OptionError("report-limit", what, "Give a larger --limit.")
+            raise OptionError("report-limit", what, "Give a larger --max-size (limit= in Python).")
         self._room -= used
 
     def _put(self, what: str, params: dict[str, Any], found: dict[str, Any]) -> bool:

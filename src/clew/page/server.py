@@ -1,7 +1,7 @@
 """The server: who may ask, what is asked, and how it is told when something is the matter.
 
-Every request must name a loopback host and carry the token; what it gets can be neither framed (but by a notebook),
-kept nor sent on. Answers are made in threads: the loop only passes them on.
+Every request must name a loopback host and carry the token (see access.py); what it gets can be neither framed (but by
+a notebook), kept nor sent on. Answers are made in threads: the loop only passes them on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import hashlib
 import html
 import json
 import re
-import secrets
 import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
 from importlib import import_module
@@ -23,12 +22,13 @@ from starlette.applications import Starlette
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from clew import trouble
 from clew.errors import ClewError, FormatError, NotARunError, OptionError, PageError, UnknownNameError
 from clew.page import BUILT
+from clew.page.access import Access, is_from_other_site
 from clew.page.plain import as_json
 from clew.page.query import Query
 from clew.page.shelf import Shelf
@@ -71,7 +71,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
-def make_app(shelf: Shelf, token: str, *, framed: bool = False) -> Any:
+def make_app(shelf: Shelf, access: Access, *, framed: bool = False) -> Any:
     """The application. `framed`: a notebook may show it in a frame."""
     server = _Server(shelf)
     run = "/api/run/{id}"
@@ -86,7 +86,7 @@ def make_app(shelf: Shelf, token: str, *, framed: bool = False) -> Any:
         Route(f"{run}/{{what}}", server.about),
     ]
     app = Starlette(routes=routes, exception_handlers={404: _not_found, 405: _not_found})
-    return Guard(app, token, framed)
+    return Guard(app, access, framed)
 
 
 def answer(shelf: Shelf, id: str, what: str, query: Query) -> dict[str, Any]:
@@ -253,11 +253,14 @@ def policy(page: bytes, connect: str) -> str:
     )
 
 
-def _page(request: Request) -> Response:
+def _page(request: Request, token: str = "") -> Response:
+    """The page; with the token inside, for a notebook's frame."""
     try:
         page = read_page()
     except PageError as error:
         return Response(_notice("The page is missing", f"{error.what} {error.remedy}"), 503, media_type="text/html")
+    if token:
+        page = page.replace(b"<head>", b'<head><meta name="clew-token" content="%s">' % token.encode(), 1)
     response = _sent(page, "text/html", request)
     response.headers["Content-Security-Policy"] = policy(page, "'self'")
     return response
@@ -276,9 +279,9 @@ def _notice(title: str, text: str) -> str:
 class Guard:
     """Around everything: the host, the token, and headers that keep the page to itself."""
 
-    def __init__(self, app: Any, token: str, framed: bool) -> None:
+    def __init__(self, app: Any, access: Access, framed: bool) -> None:
         self._app = app
-        self._token = token
+        self._access = access
         self._framed = framed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -289,27 +292,36 @@ class Guard:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        refused = self._refused(request)
-        await (refused or self._app)(scope, receive, self._with_headers(send))
+        response = _wrong_host(request) or self._opened(request) or self._refused(request)
+        await (response or self._app)(scope, receive, self._with_headers(send))
+
+    def _opened(self, request: Request) -> Response | None:
+        """The answer to a browser that comes with a code, if it does."""
+        kind, _, code = request.url.path.removeprefix("/").partition("/")
+        if request.method != "GET":
+            return None
+        if kind == "frame" and self._framed and self._access.is_frame_code(code):
+            return _page(request, self._access.token)
+        if kind != "open":
+            return None
+        route = self._access.redeem(code)
+        if route is not None:
+            response = _leading_to(f"/#{route}", request)
+            response.headers["Set-Cookie"] = self._access.cookie(request)
+            return response
+        if self._access.allows(request):  # this browser has used it before
+            return _leading_to("/", request)
+        text = f"This address works once, and was used. In the browser that used it, open {_root(request)}."
+        text += " For another browser, take the newest address that `clew view` printed."
+        return Response(_notice("Used before", text), 403, media_type="text/html")
 
     def _refused(self, request: Request) -> Response | None:
-        host = _HOST.fullmatch(request.headers.get("host", ""))
-        if host is None or host[1].lower() not in _HOSTS:
-            return refusal(
-                403,
-                "This server answers only to 127.0.0.1 and localhost.",
-                "Open the address that `clew view` printed; over SSH, forward the port and keep the host.",
-                "wrong-host",
-            )
-        sent = request.headers.get("x-clew-token", "")
-        if request.method in ("GET", "HEAD"):
-            sent = sent or request.query_params.get("token", "")
-        elif request.method != "POST":
+        if request.method not in ("GET", "HEAD", "POST"):
             return refusal(405, f"{request.method} means nothing here.", "", "nothing-here")
-        if secrets.compare_digest(sent.encode(), self._token.encode()):
+        if self._access.allows(request):
             return None
-        what = "The address lacks its token, or has that of another server."
-        remedy = "Open the address that `clew view` printed, with all that follows the question mark."
+        what = "This browser has not been let in: it has no token, or that of another server."
+        remedy = "Open the newest address that `clew view` printed."
         if request.url.path == "/":
             return Response(_notice("Not this way", f"{what} {remedy}"), 403, media_type="text/html")
         return refusal(403, what, remedy, "wrong-token")
@@ -332,3 +344,27 @@ class Guard:
             await send(message)
 
         return sending
+
+
+def _wrong_host(request: Request) -> Response | None:
+    host = _HOST.fullmatch(request.headers.get("host", ""))
+    if host is not None and host[1].lower() in _HOSTS:
+        return None
+    return refusal(
+        403,
+        "This server answers only to 127.0.0.1 and localhost.",
+        "Open the address that `clew view` printed; over SSH, forward the port and keep the host.",
+        "wrong-host",
+    )
+
+
+def _root(request: Request) -> str:
+    return f"http://{request.headers.get('host', '')}/"
+
+
+def _leading_to(target: str, request: Request) -> Response:
+    """On to another page. A browser that comes from another site, or from a file, follows redirects without cookies."""
+    if not is_from_other_site(request):
+        return RedirectResponse(target, 303)
+    head = f'<!doctype html><meta charset=utf-8><meta http-equiv="refresh" content="0; url={html.escape(target)}">'
+    return Response(f"{head}<title>clew</title>", media_type="text/html")

@@ -1,22 +1,24 @@
-"""The page, served: a socket on loopback, a token, a thread; the browser, or a frame in a notebook."""
+"""The page, served: a socket on loopback, a thread; the browser, or a frame in a notebook."""
 
 from __future__ import annotations
 
+import copy
 import errno
 import html
 import os
-import secrets
 import socket
 import sys
 import threading
 import time
 import webbrowser
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 
 from clew import env
 from clew.errors import OptionError, PageError
+from clew.page.access import Access
 from clew.page.shelf import Shelf, run_id
 
 HOST = "127.0.0.1"
@@ -33,15 +35,18 @@ class Served:
 
         from clew.page.server import make_app
 
-        self.token = secrets.token_urlsafe(24)
         self.shelf = shelf
         self.route = "/"
+        self._access = Access()
+        self._framed = framed
+        self._code = ""
+        self._handovers: list[TemporaryDirectory[str]] = []  # what browsers were given, until the server ends
         self._socket = bound(port)
         self.port = int(self._socket.getsockname()[1])
         config = uvicorn.Config(
-            make_app(shelf, self.token, framed=framed),
+            make_app(shelf, self._access, framed=framed),
             log_level="error",
-            access_log=False,  # it would write the token
+            access_log=False,  # it would write the codes
             lifespan="off",
             server_header=False,
             timeout_graceful_shutdown=1,
@@ -67,22 +72,55 @@ class Served:
             raise PageError("no-server", "The page's server did not begin.", "Try again, with another --port.")
 
     @property
+    def token(self) -> str:
+        """For scripts: `Authorization: Bearer <token>`."""
+        return self._access.token
+
+    @property
     def address(self) -> str:
-        """Where it is, with the token, at the page that was asked for."""
-        return f"http://{HOST}:{self.port}/?token={self.token}#{self.route}"
+        """Lets one browser in, at the page that was asked for. Used once, it is another; a frame's stays."""
+        if self._framed:
+            return f"http://{HOST}:{self.port}/frame/{self._access.frame_code}#{self.route}"
+        if not self._access.is_unused(self._code):
+            self._code = self._access.new_code(self.route)
+        return f"http://{HOST}:{self.port}/open/{self._code}"
+
+    def at(self, route: str) -> Served:
+        """The same server, at another page."""
+        other = copy.copy(self)
+        other.route, other._code = route, ""
+        return other
+
+    def open_browser(self) -> bool:
+        """Whether a browser was opened. It is given a file that only this user can read, and that leads to the page.
+
+        Everybody on the machine can read the command line of a browser, so no code may stand there.
+        """
+        self._handovers.append(TemporaryDirectory(prefix="clew_view_"))  # of mode 700
+        file = Path(self._handovers[-1].name) / "open.html"
+        target = f"http://{HOST}:{self.port}/open/{self._access.new_code(self.route)}"
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as opened:
+            opened.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={target}">\n')
+        return open_browser(file.as_uri())
 
     @property
     def alive(self) -> bool:
         return self._thread.is_alive()
 
-    def wait(self) -> None:
-        """Until it ends, or Ctrl-C."""
-        while self._thread.is_alive():
-            self._thread.join(0.5)
+    def wait(self, seconds: float | None = None) -> bool:
+        """Until it ends, or Ctrl-C, or for so many seconds; whether it has ended."""
+        if seconds is not None:
+            self._thread.join(seconds)
+            return not self._thread.is_alive()
+        while not self.wait(0.5):  # on Windows, Ctrl-C does not end a wait without a limit
+            pass
+        return True
 
     def close(self) -> None:
         self._server.should_exit = True
         self._thread.join(PATIENCE)
+        while self._handovers:
+            self._handovers.pop().cleanup()
 
     def __repr__(self) -> str:
         return f"<the page at {self.address}>" if self.alive else "<the page, closed>"
@@ -166,16 +204,7 @@ def view(run: Path) -> Served:
         if served is None or not served.alive:
             served = _serving[base, framed] = Served(Shelf(base), framed=framed)
     served.shelf.add(run)
-    found = _at(served, route_to([run]))
+    found = served.at(route_to([run]))
     if not framed:
-        open_browser(found.address)
-    return found
-
-
-def _at(served: Served, route: str) -> Served:
-    """The same server, at another page."""
-    import copy
-
-    found = copy.copy(served)
-    found.route = route
+        found.open_browser()
     return found

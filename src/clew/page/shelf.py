@@ -26,7 +26,7 @@ from clew.store.format import META_NAME, SHARDS_NAME
 
 SECONDS = 0.5  # between two looks at the folder
 OPEN = 6  # runs that are held open
-STATUSES = ("running", "finished", "failed", "interrupted", "exited", "killed")
+STATUSES = ("running", "finished", "incomplete", "failed", "interrupted", "exited", "killed")
 
 
 class Shelf:

@@ -6,28 +6,45 @@ order they began, the second would leave compiling off for good.
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
 import torch
+import wrapt
 
-_lock = threading.Lock()
+_COMPILER = "torch._dynamo"
+_lock = threading.RLock()
 _users = 0
 _stance: Any = None
+_waiting = False
 
 
 def begin() -> None:
-    global _users, _stance
+    global _users, _waiting
     with _lock:
         _users += 1
-        if _users == 1:
-            _stance = torch.compiler.set_stance("force_eager")
+        if not _waiting:
+            _waiting = True
+            wrapt.register_post_import_hook(_loaded, _COMPILER)  # to load it only for this would take seconds
+        _take_stance()
 
 
 def end() -> None:
     global _users, _stance
     with _lock:
         _users -= 1
-        if _users == 0:
+        if _users == 0 and _stance is not None:
             stance, _stance = _stance, None
             stance.__exit__(None, None, None)
+
+
+def _loaded(compiler: Any) -> None:
+    with _lock:
+        _take_stance()
+
+
+def _take_stance() -> None:
+    global _stance
+    if _users and _stance is None and _COMPILER in sys.modules:
+        _stance = torch.compiler.set_stance("force_eager")

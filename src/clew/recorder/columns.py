@@ -6,36 +6,31 @@ is no change: a name bound again to an equal value, judged exactly.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from clew.records import DELETED, Kind
 from clew.store.flush import ChangeColumns, Span
+from clew.values import Unlooked
 
 from . import numbers
+from .cells import VALUE, Kinds, Numbers, cells_of
 from .live import MOMENT
-from .numberlane import UNSET, Block, Ints, number_lane, same
+from .marks import items_at_once
+from .numberlane import UNSET, Block, Ints, distinct, number_lane, same
+from .sampling import take_pairs
 
 if TYPE_CHECKING:
     from clew.recorder.live import LiveCall
     from clew.recorder.plan import Plan, Thinning
 
-_EXACT_INT = 2**53
 _SHORT_TEXT = 4096
-# plain integers: looking at an enumeration's members is slow, and these are looked at for every row
-_VALUE, _INT = int(Kind.VALUE), int(Kind.INT)
-_NUMBERS = frozenset(map(int, (Kind.FLOAT, Kind.INT, Kind.BOOL)))
-_KIND_OF = {
-    float: int(Kind.FLOAT),
-    int: int(Kind.INT),
-    bool: int(Kind.BOOL),
-    type(None): int(Kind.NONE),
-    type(DELETED): int(Kind.DELETED),
-}
+_LARGE_SCALARS = frozenset([str, bytes, int])
 _NUMBER_TYPES = frozenset([float, int, bool])
 Marks = list[tuple[int, int]]
 _PACKED_FROM = 64  # below this many rows the plain loop is quicker
@@ -48,7 +43,7 @@ class Chunk:
 
     def __init__(self, call: LiveCall, values: list[Any], sites: list[int], marks: Marks) -> None:
         self.call = call
-        self.marks = marks  # how many rows there were when: they lie between this mark and the one before
+        self.marks = marks  # so many rows lie between the time of this mark and that of the one before
         self.sites = sites
         self.values = values
         self.packed: list[tuple[numbers.Packed, numbers.PackedSites]] = []
@@ -112,34 +107,54 @@ def _may_pack(plan: Plan) -> bool:
     return plan.dedupe and plan.clock_index < 0 and all(watched.thinning is None for watched in plan.watched)
 
 
-def take(call: LiveCall, now: int) -> Chunk | None:
-    """Empty a call's log, whole pairs only. Another thread may be appending."""
+def pieces(call: LiveCall, now: int) -> Iterator[Chunk]:
+    """Take what is in a call's log now, in pieces that memory allows: mostly it is one.
+
+    Another thread may be appending. What it appends is left for the next flush, which would never end otherwise.
+    """
     log = call.log
-    count = len(log) & ~1
-    if not count:
-        return None
-    values, sites = log[0:count:2], log[1:count:2]
-    del log[:count]
-    until = call.ended or now
+    left = len(log) & ~1
+    while left:
+        count = min(left, items_at_once(log, sys.maxsize) & ~1 or 2)
+        yield _take(call, now, count)
+        left -= count
+
+
+def take(call: LiveCall, now: int) -> Chunk | None:
+    """The first of these pieces."""
+    return next(pieces(call, now), None)
+
+
+def _take(call: LiveCall, now: int, count: int) -> Chunk:
+    """Take so many items, pairs of a value and a site, out of a call's log."""
+    values, sites, known = take_pairs(call, count // 2)
     if call.timed:
-        return Chunk(call, *_without_moments(values, sites, until))
-    return Chunk(call, values, sites, [(len(sites), until)])
+        values, sites, known = _without_moments(values, sites, known)
+    return Chunk(call, values, sites, _marks(len(sites), known, call.ended or now))
 
 
-def _without_moments(values: list[Any], sites: list[int], until: int) -> tuple[list[Any], list[int], Marks]:
-    """The rows, and how many of them there were at each moment that stood between them."""
-    kept_values: list[Any] = []
-    kept_sites: list[int] = []
+def _without_moments(values: list[Any], sites: list[int], known: Marks) -> tuple[list[Any], list[int], Marks]:
+    """The rows, and how many of them there were at each moment that stood between them and at those known otherwise."""
+    is_moment = np.array(sites) == MOMENT
+    at = np.flatnonzero(is_moment)
+    times = [values[place] for place in at.tolist()]
+    counts = (at - np.arange(len(at))).tolist()
+    moments_before = np.searchsorted(at, [pairs for pairs, _ in known]).tolist()
+    sampled = [(pairs - moments, time) for (pairs, time), moments in zip(known, moments_before, strict=True)]
+    is_row = ~is_moment
+    known = sorted([*zip(counts, times, strict=True), *sampled])
+    return list(compress(values, is_row)), list(compress(sites, is_row)), known
+
+
+def _marks(rows: int, known: Marks, until: int) -> Marks:
+    """How many rows there were between one known time and the next."""
     marks: Marks = []
-    begin = 0
-    for place, site in enumerate(sites):
-        if site == MOMENT:
-            kept_values += values[begin:place]
-            kept_sites += sites[begin:place]
-            _mark(marks, place - begin, values[place])
-            begin = place + 1
-    _mark(marks, len(sites) - begin, until)
-    return kept_values + values[begin:], kept_sites + sites[begin:], marks
+    before = 0
+    for count, time in known:
+        _mark(marks, count - before, min(time, until))
+        before = count
+    _mark(marks, rows - before, until)
+    return marks
 
 
 def _mark(marks: Marks, count: int, until: int) -> None:
@@ -163,7 +178,7 @@ def joined(chunks: Iterable[Chunk]) -> list[Chunk]:
 class Rows:
     """The rows of a flush, gathered chunk by chunk."""
 
-    def __init__(self, value_ids: Iterator[int]) -> None:
+    def __init__(self, value_ids: Iterator[int], marker_ids: dict[str, int] | None = None) -> None:
         self.blocks: list[Block] = []
         self.spans: list[Span] = []
         self.values: list[tuple[int, Any, int]] = []  # id, Value or scalar without a column, site
@@ -171,8 +186,10 @@ class Rows:
         self.text_ids: list[int] = []
         self.sites: set[int] = set()
         self.count = 0
+        self.large_bytes = 0  # of long texts and large integers among `values`
         self._value_ids = value_ids
-        self._more_spans: tuple[npt.NDArray[np.int64], ...] | None = None
+        self._marker_ids = {} if marker_ids is None else marker_ids  # by type: see values/unlooked.py
+        self._more_spans: list[tuple[npt.NDArray[np.int64], ...]] = []
 
     def add(self, chunk: Chunk) -> None:
         call = chunk.call
@@ -189,19 +206,20 @@ class Rows:
             self._keep(found.block, chunk.spans(found.rows), found.sites)
         call.drained_at = max(call.drained_at, chunk.marks[-1][1])
 
+    def keep_call(self, call: LiveCall, sites: list[int], values: Sequence[Any], time: int) -> None:
+        """Arguments or the result of a call."""
+        self._keep_objects(np.array(sites, np.int32), values, [Span(len(sites), call.id, time, time)])
+
     def keep_many(
         self,
-        block: Block | None,
         sites: npt.NDArray[np.int32],
         values: list[Any],
         spans: tuple[npt.NDArray[np.int64], ...],
+        cells: tuple[Kinds, Numbers] | None = None,
     ) -> None:
-        """Rows of many calls; without a block of numbers they are kept one by one. Once a flush, and last."""
-        if block is None:
-            self._keep_objects(sites, values, [])
-        else:
-            self._keep(block, [], _distinct(sites))
-        self._more_spans = spans
+        """Rows of many calls, with their spans as columns. After all others of a flush."""
+        self._keep_objects(sites, values, [], cells)
+        self._more_spans.append(spans)
 
     def _keep(self, block: Block, spans: list[Span], sites: Iterable[int]) -> None:
         if len(block.sites):
@@ -250,36 +268,41 @@ class Rows:
             self._keep_objects(np.array(sites, np.int32), values, _moments(call, times))
             call.held = None
 
-    def _keep_objects(self, sites: Any, values: Sequence[Any], spans: list[Span]) -> None:
+    def _keep_objects(
+        self, sites: Any, values: Sequence[Any], spans: list[Span], cells: tuple[Kinds, Numbers] | None = None
+    ) -> None:
         """Keep these changes; what has no place in a number goes to the values or texts."""
-        next_id = self._value_ids.__next__
-        kinds, cells = bytearray(), []
-        for site, value in zip(sites.tolist(), values, strict=True):
-            kind = _KIND_OF.get(type(value), _VALUE)
-            number = 0.0
-            if kind in _NUMBERS and (kind != _INT or -_EXACT_INT <= value <= _EXACT_INT):
-                number = float(value)
-            elif kind in (_VALUE, _INT):
-                kind, id = _VALUE, next_id()
-                number = id
-                if type(value) is str and len(value) < _SHORT_TEXT and value.isascii():
-                    self.texts.append(value)
-                    self.text_ids.append(id)
-                else:
-                    self.values.append((id, value, site))
-            kinds.append(kind)
-            cells.append(number)
-        block = Block(sites, np.frombuffer(kinds, np.uint8), np.array(cells, np.float64))
-        self._keep(block, spans, set(sites.tolist()))
+        kinds, numbers = cells_of(sites, values) if cells is None else cells
+        for row in np.flatnonzero(kinds == VALUE).tolist():
+            numbers[row] = self._id_of(values[row], int(sites[row]))
+        self._keep(Block(sites, kinds, numbers), spans, distinct(sites))
+
+    def _id_of(self, value: Any, site: int) -> int:
+        """The number of a value. What stands for a value of some type is written once a shard."""
+        if type(value) is Unlooked:
+            id = self._marker_ids.get(value.type)
+            if id is not None:
+                return id
+            id = self._marker_ids[value.type] = next(self._value_ids)
+        else:
+            id = next(self._value_ids)
+        if type(value) is str and len(value) < _SHORT_TEXT and value.isascii():
+            self.texts.append(value)
+            self.text_ids.append(id)
+        else:
+            self.values.append((id, value, site))
+            self.large_bytes += sys.getsizeof(value) if type(value) in _LARGE_SCALARS else 0
+        return id
 
     def columns(self) -> ChangeColumns | None:
         """All rows as one set of columns; None if there is none."""
         if not self.blocks:
             return None
-        if len(self.blocks) == 1:
-            return ChangeColumns(*self.blocks[0], self.spans, self._more_spans)
-        sites, kinds, cells = map(np.concatenate, zip(*self.blocks, strict=True))
-        return ChangeColumns(sites, kinds, cells, self.spans, self._more_spans)
+        sites, kinds, numbers = (
+            self.blocks[0] if len(self.blocks) == 1 else map(np.concatenate, zip(*self.blocks, strict=True))
+        )
+        more = tuple(map(np.concatenate, zip(*self._more_spans, strict=True))) if self._more_spans else None
+        return ChangeColumns(sites, kinds, numbers, self.spans, more)
 
 
 def _moments(call: LiveCall, times: Iterable[int]) -> list[Span]:
@@ -328,9 +351,3 @@ def _passes(call: LiveCall, index: int, thinning: Thinning, change: tuple[int, i
         held.setdefault(index, deque(maxlen=thinning.last)).append(change)
         return False
     return thinning.first is None
-
-
-def _distinct(sites: npt.NDArray[np.int32]) -> Iterable[int]:
-    first = int(sites.min())
-    found: list[int] = (np.flatnonzero(np.bincount(sites - first)) + first).tolist()
-    return found

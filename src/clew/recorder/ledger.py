@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from clew.errors import nearest
@@ -22,12 +23,27 @@ def at_end(recorder: Recorder) -> list[Note]:
         seen.add((plan, (site - plan.base) % plan.width))
     called = recorder.plans_seen
     alive = [plan for plan in plans() if plan in called or len(plan.owners)]
-    notes = _never_called(alive, called)
+    notes = _never_called(alive, called, _forks_without_record(recorder))
     notes += _never_seen([plan for plan in alive if plan in called], seen)
     return notes
 
 
-def _never_called(alive: list[Plan], called: set[Plan]) -> list[Note]:
+def _forks_without_record(recorder: Recorder) -> int:
+    """How many processes this one forked that recorded nothing, or ended before it was written."""
+    try:
+        others = len(os.listdir(recorder.folder / "shards")) - bool(recorder.shard_name)
+    except OSError:  # nothing could be written
+        others = 0
+    return max(recorder.forks - others, 0)
+
+
+def _never_called(alive: list[Plan], called: set[Plan], silent_forks: int) -> list[Note]:
+    """What happened in forked processes that left no record is unknown, and is not reported as if it were known."""
+    never = "never called"
+    if silent_forks:
+        one = silent_forks == 1
+        never = f"not called in this process. Whether {silent_forks} forked process{'' if one else 'es'} "
+        never += f"called it is unknown: {'it' if one else 'they'} left no record"
     groups_called = {plan.group for plan in called if plan.group}
     there = {(plan.file, plan.line, plan.name) for plan in plans() if plan.called or plan in called}
     notes = []
@@ -42,7 +58,7 @@ def _never_called(alive: list[Plan], called: set[Plan]) -> list[Note]:
             groups_called.add(plan.group)  # said once for all its methods
         what = plan.group or f"{plan.name}()"
         how = "watched" if plan.always else "followed"
-        notes.append(Note("never-called", what, f"{what} at {plan.file}:{plan.line} was {how} and never called."))
+        notes.append(Note("never-called", what, f"{what} at {plan.file}:{plan.line} was {how} and {never}."))
     return notes
 
 
@@ -62,6 +78,8 @@ def _never_seen(called: list[Plan], seen: set[tuple[Plan, int]]) -> list[Note]:
             known = [other for other in plan.locals if other != name]
             hint = nearest(name, known) if known else ""
             hint = hint if hint.startswith("did you mean") else ""
+            if name in plan.at_module_level:
+                hint = f"did you mean `<module>: {name}`?"
             where = plan.group or f"{plan.name}()"
             text = f"`{name}` was never there in {where}, {plan.file}:{plan.line}."
             notes.append(Note("never-seen", name, f"{text} {hint}".strip()))

@@ -12,53 +12,17 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .marks import MarkFinder
 from .plan import KINDS_OF_EVENTS, Plan, plan_number, plans
 from .trace import ENTER, LIVE
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-_SIEVE: Final = 1 << 16  # cells of the table that sorts out most addresses
-_LOW_BITS: Final = 4  # of an address, always the same
 _DEEPEST: Final = 1 << 15
 
 
-class _Marks:
-    """The addresses of all marks: a sieve for the many items that are none, and a sorted list for the rest."""
-
-    def __init__(self) -> None:
-        self._plans = 0
-        self._sieve = np.zeros(_SIEVE, np.bool_)
-        self._addresses = np.zeros(0, np.uint64)
-        self._codes = np.zeros(0, np.int64)
-
-    def _learn(self) -> None:
-        known = plans()
-        if len(known) == self._plans:
-            return
-        marks = [mark for plan in known for mark in plan.marks]
-        addresses = np.array([id(mark) for mark in marks], np.uint64)
-        order = np.argsort(addresses)
-        self._addresses, self._codes = addresses[order], np.array(marks, np.int64)[order]
-        self._sieve[_cells(addresses)] = True
-        self._plans = len(known)
-
-    def find(self, objects: npt.NDArray[np.object_]) -> tuple[Ints, Ints]:
-        """Where the marks are, and which."""
-        self._learn()
-        addresses = np.frombuffer(objects, np.uint64)
-        maybe = np.flatnonzero(self._sieve[_cells(addresses)])
-        wanted = addresses[maybe]
-        at = np.minimum(np.searchsorted(self._addresses, wanted), len(self._addresses) - 1)
-        right = self._addresses[at] == wanted
-        return maybe[right], self._codes[at[right]]
-
-
-def _cells(addresses: Any) -> Any:
-    return (addresses >> np.uint64(_LOW_BITS)) & np.uint64(_SIEVE - 1)
-
-
-_marks = _Marks()
+_marks = MarkFinder(plans, lambda plan: plan.marks)
 
 
 class Events:

@@ -63,9 +63,9 @@ def number_lane(call: LiveCall, pieces: list[tuple[numbers.Packed, numbers.Packe
     if True in call.plan.ignored:
         rows = _not_ignored(call.plan, sites, rows)
     if rows is None:
-        return Judged(block, None, sites[:period].tolist() if steady else _distinct(sites))
+        return Judged(block, None, sites[:period].tolist() if steady else distinct(sites))
     block = Block(block.sites[rows], block.kinds[rows], block.numbers[rows])
-    return Judged(block, rows, _distinct(block.sites))
+    return Judged(block, rows, distinct(block.sites))
 
 
 def _not_ignored(plan: Plan, sites: Any, rows: Ints | None) -> Ints:
@@ -74,7 +74,7 @@ def _not_ignored(plan: Plan, sites: Any, rows: Ints | None) -> Ints:
     return kept
 
 
-def _distinct(sites: Any) -> list[int]:
+def distinct(sites: Any) -> list[int]:
     """Each site once. They are close together, so a table of them is quicker than a sort."""
     if not len(sites):
         return []

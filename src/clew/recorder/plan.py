@@ -11,23 +11,16 @@ import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 from clew.records import Role
 from clew.values import Keep
 
+from .marks import Mark
+
 RESERVED = 16  # site numbers below this are never given out
 KINDS_OF_EVENTS = 4  # see trace.py
-
-
-class Mark(int):
-    """The first item of an event in a log of calls: `4 * plan + kind`.
-
-    There is one for each plan and kind, and no value of the user's is ever the same object: so events are found in a
-    log by identity, all at once.
-    """
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +40,7 @@ class Watched:
     role: Role = "value"
     keep: Keep | None = None  # None: as the run says
     thinning: Thinning | None = None
+    mode: str | None = None  # of the model in which it is seen
 
 
 class Plan:
@@ -54,10 +48,15 @@ class Plan:
 
     __slots__ = (
         "always",
+        "argument_sites",
+        "at_module_level",
         "base",
         "called",
         "clock_index",
+        "code",
         "dedupe",
+        "deletions",
+        "expected",
         "file",
         "from_star",
         "group",
@@ -76,7 +75,11 @@ class Plan:
         "output_site",
         "owners",
         "parameters",
+        "result_site",
         "root",
+        "short",
+        "source",
+        "thinned",
         "watched",
         "width",
     )  # fmt: skip
@@ -106,19 +109,29 @@ class Plan:
         self.ignored = ignored
         self.parameters = parameters
         self.dedupe = dedupe  # False: every row is a change already (hooks have judged it)
+        self.deletions = True  # whether a name that is gone is a change
         self.group = group  # what the user asked for, when one request made several plans ("class Trainer")
         self.names = tuple(w.name for w in watched)
         self.hooks = hooks  # by name: what the user wants done with its changes
         self.owners: weakref.WeakSet[Any] = weakref.WeakSet()  # the functions it belongs to, while they live
         self.on_return: list[Callable[[Any], object]] = []  # called with each call that has ended, as readers see it
         self.called = False
+        self.code: CodeType | None = None  # as its author wrote it, where the plan belongs to one function
+        self.source: Callable[[], str | None] | None = None  # gives its source from `line` on, if that is known
+        # by name: the type its values had last, if instrumented code may append those to a log by itself
+        self.expected: list[type | None] = [None for each in watched if each.role in ("value", "step")]
         self.locals: list[str] = []  # the function's names, for a hint when one was never there
+        self.at_module_level: list[str] = []  # likewise those of the script's own level
         self.from_star = False  # every local was asked for: none of them was asked for by name
         self.root: Any = None  # set for a function that is followed: how; its calls begin a tree
         self.always = True  # False: recorded only inside a followed call
         self.base = self.number = 0
         _register(self)
         self.marks = tuple(Mark(self.number * KINDS_OF_EVENTS + kind) for kind in range(KINDS_OF_EVENTS))
+        self.short = Mark(self.number)  # see short_calls.py
+        self.thinned = any(each.thinning is not None for each in watched)
+        self.argument_sites: list[int] = []  # where a call's `args` are written,
+        self.result_site = 0  # and its `result`; 0: they are not, or the probe does it
         self.input_sites = [self.site(0, i) for i, w in enumerate(watched) if w.role == "input"]
         self.output_site = next((self.site(0, i) for i, w in enumerate(watched) if w.role == "output"), 0)
         self.clock_index = next((i for i, w in enumerate(watched) if w.role == "clock"), -1)
@@ -145,18 +158,19 @@ class GrowingPlan(Plan):
         watched = (Watched("step", "step"), *[self._FREE] * room)
         super().__init__(name, module, file, line, watched, [line], [False], dedupe=False)
         self.always = False  # names are asked for elsewhere
-        self._indexes = {"step": 0}
+        self._indexes: dict[tuple[str, str | None], int] = {("step", None): 0}
 
-    def site_of(self, name: str) -> int | None:
-        """The site of a name, new or known; None if there is no room left."""
-        index = self._indexes.get(name)
+    def site_of(self, name: str, mode: str | None = None) -> int | None:
+        """The site of a name in this mode, new or known; None if there is no room left."""
+        key = name, mode
+        index = self._indexes.get(key)
         if index is None:
             with _lock:
-                index = self._indexes.setdefault(name, len(self._indexes))
+                index = self._indexes.setdefault(key, len(self._indexes))
                 if index >= self.width:
-                    del self._indexes[name]
+                    del self._indexes[key]
                     return None
-                self.watched = (*self.watched[:index], Watched(name), *self.watched[index + 1 :])
+                self.watched = (*self.watched[:index], Watched(name, mode=mode), *self.watched[index + 1 :])
                 self.names = (*self.names[:index], name, *self.names[index + 1 :])
         return self.site(0, index)
 

@@ -1,42 +1,54 @@
 """One run's recorder in one process: gathers what probes wrote, a few times a second, and gives it to the store.
 
-Hot code calls `begin`, `end` and `hold` only. Everything else happens in a background thread, or at close.
+Hot code calls `begin`, `end` and `hold` only. Everything else happens in a background thread, or at close. What is
+written must not be older than a second, however busy the program is. Two things see to that. A call that ends after
+`due` waits until the recorder's thread, which then has the interpreter to itself, has written. And while a call that
+does not end makes the recorder late, the recorder puts on the brake (brake.py).
 """
 
 from __future__ import annotations
 
-import itertools
-import os
-import socket
 import threading
 import time
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clew import env, trouble
-from clew.records import Function, Kept, Note, Site, Value
-from clew.values import AUTO, Keep, capture, summary_of
-from clew.values.later import Later
+from clew.records import Note, Value
+from clew.values import AUTO, Keep
+from clew.values.base import load as load_values
 
+from .backlog import MEMORY, PATIENCE, Backlog
+from .brake import brake, quick_turns
+from .children import is_child
+from .inherited import InheritedCalls
 from .live import LiveCall
-from .plan import Plan, plan_of
+from .loading import load_output
+from .marks import items_at_once
+from .plan import Plan
+from .sampling import Sampler
 from .trace import Busy
+from .waiting import emptied, is_ending, wait
 
 if TYPE_CHECKING:
-    from clew.store.flush import CallEnd, CallStart, Flush
-    from clew.store.writer import ShardWriter
-
-    from .columns import Chunk, Rows
+    from .columns import Chunk
+    from .output import ShardOutput
     from .trace import Trace
     from .traces import LeanRows
 
-INTERVAL = 0.5  # seconds between flushes: what `kill -9` can cost at most is this and the writing itself
+_TICK = 0.1  # seconds between looks at how much memory waits to be written
 HURRY = 0.02  # seconds between looks while logs grow fast, so that their memory is used again while in the cache
-_SOON = 0.05  # seconds
-_BATCH = 100_000  # changes from which on a batch is full: more at once only means memory that is not in the cache
+_BATCH = 100_000  # changes that are written without waiting for the interval to end
 _FAST = 2 * 16_384  # items in a log that make it one that grows fast
+_MANY = 400_000  # items of calls that are written without waiting for the interval to end
+_SHORT = 256  # items of a log that are sooner copied than looked after
+_BUSY = 0.003  # seconds that waking up takes beside a busy thread,
+_CROWDED = 0.012  # and beside several
+_LONGEST_WAIT = 5.0  # seconds that a call waits for the recorder: its thread may hold what the recorder needs
+_LAST_WAIT = 2.0  # seconds, for a lock at the interpreter's end
+_NEVER = 1 << 63
 
 
 class Recorder:
@@ -48,52 +60,83 @@ class Recorder:
         *,
         keep: Callable[[str], Keep] = lambda name: AUTO,
         disk: int | None = None,
-        memory: int = 512 * 2**20,
+        memory: int = MEMORY,
     ) -> None:
         self.folder = folder
         self.keep_for = keep
         self.disk = disk
         self.memory = memory
         self.rank = env.rank()
-        self._flushed = 0.0
-        self.pending = 0  # bytes of arrays copied and not yet written
+        self.pending = 0  # bytes of arrays that were copied and wait to be written
+        self._pending_in_flight = 0  # and that are being written
         self.paused = False  # clew.off(): what comes is thrown away
         self.dead: str | None = None  # why nothing is written any more
-        self._begun: list[LiveCall] = []
-        self._ended: list[LiveCall] = []
-        self._new: list[LiveCall] = []  # begun, and not yet written so
-        self._open: dict[int, LiveCall] = {}
+        self.last_exit: tuple[str, str | None, int | None] | None = None  # a call left through sys.exit()
+        self._fresh: dict[int, LiveCall] = {}  # begun, and not yet seen by the recorder's thread
+        self._short: list[Any] = []  # events of calls that ended before they were seen
+        self._unseen: list[LiveCall] = []  # calls that ended so, and are not written as events
+        self._ended: list[LiveCall] = []  # all others that ended
+        self._new: list[LiveCall] = []  # seen, and not yet written
+        self._open: dict[int, LiveCall] = {}  # seen, and not ended
+        self._inherited = InheritedCalls()  # open when the process forked, and nothing happened in them since
         self._traces: list[Trace] = []  # logs of followed calls
         self._chunks: list[Chunk] = []  # taken from logs, and not yet written
         self._notes: list[Note] = []
-        self.last_exit: tuple[str, str | None, int | None] | None = None  # a call left through sys.exit()
+        self._backlog = Backlog(memory)
         self._reset_shard()
 
     def _reset_shard(self) -> None:
         self._lock = threading.RLock()
+        trouble.report_unknown_switch()
         self._wake = threading.Event()
-        self._writer: ShardWriter | None = None
+        self._turn = threading.Condition()  # told after each flush
+        self._flushes = 0
+        self.due = _NEVER  # ns: whoever ends a call later than this waits for the recorder
+        self._output: ShardOutput | None = None
         self._thread: threading.Thread | None = None
-        self._closing = False
-        self._value_ids = itertools.count()
-        self._functions: dict[Plan, int] = {}
-        self._sites: set[int] = set()
-        self._rings: dict[tuple[Plan, int], deque[tuple[int, Value]]] = {}
+        self._sampler: Sampler | None = None
+        self._closing = self._closed = False
+        self._flushing = 0  # the thread that does
+        self._in_flight = 0  # bytes, about, that are being written
+        self.forks = 0  # processes that this one forked
+        self._was_running = False  # before a fork
+
+    def load(self) -> None:
+        """Load what writing needs, now: later it would count as time of the program, or at exit make Python forget
+        that Ctrl-C ended it. Under the lock: a child forked in the middle of an import could never import."""
+        if self.dead:
+            return
+        with self._lock:
+            try:
+                load_output()
+                load_values()
+            except Exception as error:
+                self._die(error)
 
     # ---- hot: called by instrumented code -------------------------------------------------------------------------
 
     def begin(self, call: LiveCall) -> None:
-        self._begun.append(call)
+        self._fresh[call.id] = call
         if self._thread is None:
             self._start()
+            call.started = call.drained_at = time.time_ns()  # the thread's start is not the call's time
 
     def end(self, call: LiveCall) -> None:
         if call.parent is not None:
             call.parent.moment(call.ended)
-        self._ended.append(call)
+        # whoever takes it out of `_fresh`, this thread or the recorder's, decides how it is written
+        if self._fresh.pop(call.id, None) is None:
+            self._ended.append(call)
+        elif call.plan.thinned or len(call.log) > _SHORT:
+            self._unseen.append(call)
+        else:
+            self._short.extend(call.event())
+        if call.ended > self.due:
+            self.relieve()
 
     def follow(self, trace: Trace) -> None:
         """Take what is written into this log from now on."""
+        trace.due = self.due
         self._traces.append(trace)
         if self._thread is None:
             self._start()
@@ -106,81 +149,167 @@ class Recorder:
 
     def hold_bytes(self, size: int) -> None:
         self.pending += size
-        if self.pending > self.memory:
+        if self.pending + self._pending_in_flight > self.memory:
             self.flush()
+
+    def relieve(self) -> None:
+        """Wait until the recorder's thread has written. For a disk that is slow to answer only if memory is short."""
+        thread, me = self._thread, threading.get_ident()
+        if thread is None or not thread.is_alive() or is_ending():
+            self.flush()
+            return
+        if thread.ident == me or self._flushing == me:
+            return  # it is the recorder itself that has led into code that is recorded
+        seen, deadline = self._flushes, time.monotonic() + _LONGEST_WAIT
+        self._wake.set()
+        with self._turn:
+            while self._flushes == seen and not self._closing:
+                self._turn.wait(PATIENCE)
+                has_room = self._in_flight + self._bytes_waiting() < self._backlog.most_bytes
+                is_slow = self._output is not None and self._output.seconds_at_the_disk > PATIENCE
+                if self._flushes == seen and ((has_room and is_slow) or time.monotonic() > deadline):
+                    self._set_due(time.time_ns() + int((PATIENCE if has_room else _LONGEST_WAIT) * 1e9))
+                    return
 
     # ---- the thread -----------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
         with self._lock:
-            if self._thread is None and not self._closing:
+            if is_ending():
+                self._set_due(0)  # no thread can be started, or would be stopped: calls that end write themselves
+            elif self._thread is None and not self._closing:
+                self._backlog.in_child = is_child()
                 self._thread = threading.Thread(target=self._run, name="clew-recorder", daemon=True)
-                self._thread.start()
+                self._backlog.rest()
+                self._set_due(self._backlog.next_due(time.time_ns()))
+                with suppress(RuntimeError):  # none can be started: calls that end later than `due` write themselves
+                    self._thread.start()
+                    self._sampler = Sampler(
+                        lambda: [*self._fresh.values(), *self._open.values(), *self._inherited.calls.values()]
+                    )
 
     def _run(self) -> None:
-        # Loaded now, not at exit: loading extension modules there makes Python forget that Ctrl-C ended it. Under the
-        # lock, for which a fork waits: a child made in the middle of an import could never import again.
-        with self._lock:
-            from clew.store import writer  # noqa: F401
-
-            from . import columns  # noqa: F401
-
-        wake, thread = self._wake, self._thread
-        pause, due = HURRY, time.monotonic() + INTERVAL
-        while not wake.wait(pause):
-            if self._thread is not thread:
+        wake, thread, backlog = self._wake, self._thread, self._backlog
+        due, pause = time.monotonic() + backlog.interval, HURRY
+        while self._thread is thread and not self._closing:
+            late = wait(wake, pause)
+            if self._thread is not thread or self._closing:
                 return
             hurry = self._lighten()
-            if time.monotonic() >= due or sum(map(len, self._chunks)) > _BATCH:
-                self.flush()
-                due = time.monotonic() + INTERVAL
+            waiting = self._bytes_waiting()
+            many = self._items_waiting() > _MANY or sum(map(len, self._chunks)) > _BATCH
+            much = waiting > backlog.most_bytes // 4 or self.pending > self.memory // 4
+            if many or much or wake.is_set() or time.monotonic() >= due:
+                wake.clear()
+                self._flush_beside(late, waiting)
+                due = time.monotonic() + backlog.interval
             rest = max(due - time.monotonic(), 0.001)
-            pause = min(HURRY, rest) if hurry else rest
+            in_a_hurry = hurry or waiting > backlog.most_bytes // 16
+            pause = min(HURRY if in_a_hurry else _TICK, rest, backlog.seconds_to_fill() / 4)
+
+    def _flush_beside(self, late: float, waiting: int) -> None:
+        """Flush while the program goes on; or while it waits, if it leaves the recorder too little time or memory."""
+        self._backlog.note_growth(waiting)
+        stop = late > _CROWDED or self._backlog.outgrows_memory(waiting)
+        with self._stopped(stop), quick_turns() if late > _BUSY else nullcontext():
+            self.flush()
+
+    @contextmanager
+    def _stopped(self, wanted: bool) -> Iterator[None]:
+        """Meanwhile the program waits wherever it would write, if that is wanted."""
+        if not wanted:
+            yield
+            return
+        with self._lock:
+            self._welcome()
+            logs = [call.log for call in self._open.values()]
+            brake.pull(logs)
+            self._set_due(0)
+        try:
+            yield
+        finally:
+            self._set_due(self._backlog.next_due(time.time_ns()))
+            brake.release(logs)
+
+    def _items_waiting(self) -> int:
+        return len(self._short) + sum(map(len, self._traces))
+
+    def _bytes_waiting(self) -> int:
+        return self._backlog.bytes_in([self._short, *self._traces, *(call.log for call in list(self._open.values()))])
 
     def _lighten(self) -> bool:
         """Take what is there out of logs that grow fast, without writing it yet. Gives whether there are such."""
         with self._lock:
             self._welcome()
-            if self.dead or self.paused:
+            if self.dead or self.paused or self._closed:
                 return False
             large = [call for call in self._open.values() if len(call.log) > _FAST]
             if large:
                 from .columns import take
 
                 self._chunks += filter(None, [take(call, time.time_ns()) for call in large])
-            return bool(large)
+            return bool(large) or len(self._short) > _FAST or any(len(trace) > _FAST for trace in self._traces)
 
     def _welcome(self) -> None:
-        """Calls that have begun are looked after from now on."""
-        begun = _emptied(self._begun)
-        self._new += begun
-        self._open.update((call.id, call) for call in begun)
+        """Calls that go on are looked after from now on."""
+        fresh = self._fresh
+        calls = [fresh.pop(number, None) for number in list(fresh)] + self._inherited.take_active()
+        for call in calls:
+            if call is not None:
+                self._new.append(call)
+                self._open[call.id] = call
+
+    def _set_due(self, due: int) -> None:
+        self.due = due
+        for trace in list(self._traces):
+            trace.due = due
 
     @property
     def shard_name(self) -> str:
-        return self._writer.folder.name if self._writer is not None else ""
+        return self._output.name if self._output is not None else ""
 
     @property
     def sites_seen(self) -> set[int]:
-        return self._sites
+        return self._output.sites if self._output is not None else set()
 
     @property
     def plans_seen(self) -> set[Plan]:
-        return set(self._functions)
+        return set(self._output.functions) if self._output is not None else set()
 
     def note(self, note: Note) -> None:
         """Put a line into the run's ledger."""
         self._notes.append(note)
 
+    @trouble.entry_point()
     def flush(self) -> None:
         """Write everything that is there. Never raises into the caller's program."""
+        if self._flushing == threading.get_ident():
+            return  # a finaliser, run by the garbage collector in the middle of a flush
+        if is_ending() and not self._is_free():
+            return  # the recorder's thread was stopped for good while it held the lock
         with Busy(), self._lock:
+            self._flushing, begun, begun_at = threading.get_ident(), time.time_ns(), time.monotonic()
+            waiting = 0
             try:
+                self._in_flight = waiting = self._bytes_waiting()
                 self._flush()
             except OSError as error:
                 self._die(error)
             except Exception as error:  # a bug of ours must not become the user's
                 self._die(error, internal=True)
+            finally:
+                self._flushing = self._in_flight = self._pending_in_flight = 0
+                self._flushes += 1
+                self._backlog.note_flush(waiting, begun_at)
+                self._set_due(self._backlog.next_due(begun))
+        with self._turn:
+            self._turn.notify_all()
+
+    def _is_free(self) -> bool:
+        if self._lock.acquire(timeout=_LAST_WAIT):
+            self._lock.release()
+            return True
+        return False
 
     def innermost(self, trace: Trace) -> tuple[str, int] | None:
         """The call that is open in this log now, by shard and number; None if there is none that is recorded."""
@@ -188,41 +317,41 @@ class Recorder:
             self.flush()
             call = trace.stack[-1] if trace.stack else 0
             call = call if call >= 0 else ~call
-            return None if self.dead or call <= 0 else (self._shard().folder.name, call)
-
-    def flush_soon(self) -> None:
-        """Write what is there, unless that was done a moment ago."""
-        if time.monotonic() - self._flushed > _SOON:
-            self.flush()
+            if self.dead or call <= 0:
+                return None
+            self._shard().writer(self.rank)
+            return self.shard_name, call
 
     def _flush(self) -> None:
-        self._flushed = time.monotonic()
-        ended = _emptied(self._ended)  # first, so that the beginning of each of them is known
+        now = time.time_ns()
+        # What has ended is taken first, so that the beginning of each of them is known; logs of followed calls last,
+        # because they tell the calls taken before who their parents are.
+        ended, short = emptied(self._ended), emptied(self._short)
+        unseen = emptied(self._unseen)
         self._welcome()
-        begun, self._new = self._new, []
-        if self.dead or self.paused:
+        unseen_here = [*unseen, *self._inherited.take_ended(ended)]
+        begun, self._new = [*self._new, *unseen_here], []
+        self._open.update((call.id, call) for call in unseen_here)
+        ended += unseen
+        if self.dead or self.paused or self._closed:  # threads and greenlets may outlive their run
             self._throw_away(ended)
             return
-        self.pending = 0
-        if not self._anything(begun, ended):
+        self._pending_in_flight, self.pending = self.pending, 0
+        if not self._anything(begun, ended, short):
             return
-        self._write(begun, ended)
+        self._write_long_traces(now)
+        self._write(now, begun, ended, short)
         for call in ended:
             self._open.pop(call.id, None)
 
-    def _anything(self, begun: list[LiveCall], ended: list[LiveCall]) -> bool:
-        return bool(
-            begun
-            or ended
-            or self._chunks
-            or self._notes
-            or any(map(len, self._traces))
-            or any(len(call.log) > 1 for call in self._open.values())
-        )
+    def _anything(self, begun: list[LiveCall], ended: list[LiveCall], short: list[Any]) -> bool:
+        waiting = begun or ended or short or self._chunks or self._notes or any(map(len, self._traces))
+        return bool(waiting) or any(len(call.log) > 1 for call in self._open.values())
 
     def _throw_away(self, ended: list[LiveCall]) -> None:
         for call in self._open.values():
             call.log.clear()
+            call.samples = None
         for over in ended:
             self._open.pop(over.id, None)
         self._chunks.clear()
@@ -231,160 +360,71 @@ class Recorder:
         self._traces = [trace for trace in self._traces if not trace.over]
         self.pending = 0
 
-    def _write(self, begun: list[LiveCall], ended: list[LiveCall]) -> None:
-        from clew.store.flush import Flush
-
-        from .columns import Rows, joined, take
-
-        now = time.time_ns()
-        flush, rows = Flush(now), Rows(self._value_ids)
+    def _write(self, now: int, begun: list[LiveCall], ended: list[LiveCall], short: list[Any]) -> None:
+        output, rank = self._shard(), self.rank
+        output.start_flush(now)
         followed = self._take_traces()
-        begun = [call for call in begun if not self._is_dropped(call)]
+        for call in begun:
+            if call.dropped:
+                self._open.pop(call.id, None)
+        begun = [call for call in begun if not call.dropped]
         ended = [call for call in ended if not call.dropped]
-        flush.starts = [self._start_row(call, flush) for call in begun]
+        output.add_origins(self._inherited.take_origins())
+        output.begin_calls(begun, rank)
         chunks, self._chunks = self._chunks, []
-        chunks += filter(None, [take(call, now) for call in self._open.values()])
-        for chunk in joined(chunks):
-            rows.add(chunk)
-            if rows.count > _BATCH:
-                self._send(rows, flush)
-                flush, rows = Flush(now), Rows(self._value_ids)
-        for call in ended:
-            rows.release_held(call)
-        flush.ends = [self._end_row(call, flush) for call in ended]
+        output.add_chunks(chunks, list(self._open.values()), rank)
+        output.end_calls(ended)
+        output.add_short_calls(short, rank)
         if followed is not None:
-            flush.more_starts = followed.starts(lambda plan: self._function(plan, flush), self.rank)
-            flush.more_ends = followed.ended_columns()
-            flush.origins = followed.origins
-            followed.add_to(rows)
-        flush.notes, self._notes = self._notes, []
-        self._send(rows, flush)
+            output.add_followed_calls(followed, rank)
+        notes, self._notes = self._notes, []
+        output.add_notes(notes)
+        output.send(rank)
+
+    def _write_long_traces(self, now: int) -> None:
+        """Write what fills more than one batch in batches of its own, so that memory stays bounded."""
+        for trace in list(self._traces):
+            at_once = items_at_once(trace, _MANY)
+            for _ in range(len(trace) // at_once):
+                from .traces import LeanRows
+
+                rows = LeanRows()
+                rows.take(trace, at_once)
+                output = self._shard()
+                output.start_flush(now)
+                output.add_followed_calls(rows, self.rank)
+                output.send(self.rank)
 
     def _take_traces(self) -> LeanRows | None:
-        """What the logs of followed calls hold; first of all, because it tells live calls their parents."""
+        """What the logs of followed calls hold. Other threads may be adding logs."""
         if not any(map(len, self._traces)):
             return None
         from .traces import LeanRows
 
         rows = LeanRows()
-        for trace in list(self._traces):
+        traces = list(self._traces)
+        unfinished = []
+        for trace in traces:
             over = trace.over
             rows.take(trace)
-            if over and not len(trace):
-                self._traces.remove(trace)
+            if not over or len(trace):
+                unfinished.append(trace)
+        self._traces[: len(traces)] = unfinished
         return rows
 
-    def _is_dropped(self, call: LiveCall) -> bool:
-        if call.dropped:
-            self._open.pop(call.id, None)
-        return call.dropped
-
-    def _send(self, rows: Rows, flush: Flush) -> None:
-        self._announce(rows.sites, flush)
-        flush.changes = rows.columns()
-        self._add_values(rows, flush)
-        self._shard().write(flush)
-
-    def _shard(self) -> ShardWriter:
-        if self._writer is None:
-            from clew.store.writer import ShardWriter
-
-            self._writer = ShardWriter(
-                self.folder,
-                host=socket.gethostname(),
-                rank=self.rank,
-                pid=os.getpid(),
-                disk=self.disk,
-                summarise=summary_of,
-            )
-        return self._writer
-
-    # ---- rows -----------------------------------------------------------------------------------------------------
-
-    def _start_row(self, call: LiveCall, flush: Flush) -> CallStart:
-        from clew.store.flush import CallStart, written_callers
-
-        args = -1
-        if call.args:
-            args = next(self._value_ids)
-            flush.values.append((args, arguments_value(call.plan.parameters, call.args)))
-            call.args = None
-        call.plan.called = True
-        parent = call.parent_id
-        if parent is None:
-            parent = call.parent.id if call.parent is not None and call.parent.recorder is self else -1
-        return CallStart(
-            call=call.id,
-            parent=parent,
-            function=self._function(call.plan, flush),
-            time=call.started,
-            thread=call.thread,
-            thread_name=call.thread_name,
-            args=args,
-            rank=self.rank,
-            line=call.line,
-            stage=call.stage,
-            callers=written_callers(call.callers),
-        )
-
-    def _end_row(self, call: LiveCall, flush: Flush) -> CallEnd:
-        from clew.store.flush import CallEnd
-
-        result = -1
-        if call.error is None and call.result is not None:
-            result = next(self._value_ids)
-            flush.values.append((result, _as_value(call.result)))
-        return CallEnd(call=call.id, time=call.ended, error=call.error, result=result)
-
-    def _function(self, plan: Plan, flush: Flush) -> int:
-        number = self._functions.get(plan)
-        if number is None:
-            number = self._functions[plan] = len(self._functions)
-            flush.functions.append(Function(number, plan.name, plan.module, plan.file, plan.line))
-        return number
-
-    def _announce(self, sites: set[int], flush: Flush) -> None:
-        """Write the names and lines of sites that no earlier flush has."""
-        for site in sorted(sites - self._sites):
-            plan = plan_of(site)
-            statement, index = divmod(site - plan.base, plan.width)
-            watched = plan.watched[index]
-            number = self._function(plan, flush)
-            flush.sites.append(Site(site, number, watched.name, plan.lines[statement], watched.role))
-        self._sites |= sites
-
-    def _add_values(self, rows: Rows, flush: Flush) -> None:
-        for number, value, site in rows.values:
-            flush.values.append((number, self._within_ring(number, _as_value(value), site)))
-        if rows.texts:
-            import numpy as np
-
-            flush.texts, flush.text_ids = rows.texts, np.array(rows.text_ids, np.int64)
-
-    def _within_ring(self, number: int, value: Value, site: int) -> Value:
-        """Under keep="last N" a value is written as a summary now, and in full at the end if it is among the last."""
-        plan = plan_of(site)
-        index = (site - plan.base) % plan.width
-        keep = plan.watched[index].keep or self.keep_for(plan.names[index])
-        if keep.mode != "last" or value.kept is not Kept.FULL or not (value.parts or value.body):
-            return value
-        ring = self._rings.setdefault((plan, index), deque(maxlen=keep.last))
-        ring.append((number, value))
-        return Value(value.type, None, [], Kept.SUMMARY, f"keep='last {keep.last}'", summary_of(value), value.digest)
-
-    def _write_rings(self) -> None:
-        from clew.store.flush import Flush
-
-        values = [pair for ring in self._rings.values() for pair in ring]
-        if values:
-            self._shard().write(Flush(time.time_ns(), values=values))
-        self._rings.clear()
+    def _shard(self) -> ShardOutput:
+        if self._output is None:
+            self._output = load_output().ShardOutput(self.folder, self.keep_for, self.disk)
+        assert self._output is not None
+        return self._output
 
     # ---- trouble and the end --------------------------------------------------------------------------------------
 
     def _die(self, error: Exception, *, internal: bool = False) -> None:
         self.dead = f"{type(error).__name__}: {error}"
         self._throw_away([])
+        if self._output is not None:
+            self._output.stop(self.dead)
         trouble.report(
             f"recorder:{self.folder}",
             f"recording into {self.folder} has stopped",
@@ -397,33 +437,51 @@ class Recorder:
 
     def close(self) -> None:
         """Write the rest and close the shard."""
-        self._wake.set()
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(timeout=10)
+        self._closing = True
+        self._stop_threads()
         with self._lock:
-            self._closing = True
             self.flush()
             try:
-                if not self.dead:
-                    self._write_rings()
-                if self._writer is not None:
-                    self._writer.close()
+                self._closed = True
+                if self._output is not None:
+                    self._output.close(complete=not self.dead, rank=self.rank)
             except OSError as error:
                 self._die(error)
 
+    def _stop_threads(self) -> None:
+        thread, self._thread = self._thread, None
+        self._wake.set()
+        if thread is not None and thread.is_alive() and thread is not threading.current_thread():
+            thread.join(timeout=10)
+        if self._sampler is not None:
+            self._sampler.stop()
+        self._wake.clear()
+
     def lock_for_fork(self) -> None:
-        """Let no flush be half done in the child's copy of this process."""
+        """Let no flush be half done in the child's copy of this process, which must know the name of this shard. From
+        3.12 on Python warns of forks beside other threads, so that there are none of clew's."""
+        self._was_running = self._thread is not None
+        self._stop_threads()
         self._lock.acquire()
+        if (self._open or self._fresh) and not (self.dead or self.paused or self.shard_name):
+            try:
+                self._shard().writer(self.rank)
+            except OSError as error:
+                self._die(error)
 
     def unlock_after_fork(self) -> None:
+        self.forks += 1
         self._lock.release()
+        if self._was_running:
+            self._start()
 
     def after_fork_in_child(self) -> None:
-        """The parent writes what was pending; this process goes on in a shard of its own, open calls included."""
-        open_calls = {call.id: call for call in [*self._open.values(), *self._begun]}
+        """The parent writes what was pending; this process goes on in a shard of its own."""
+        open_calls, shard = {**self._inherited.calls, **self._open, **self._fresh}, self.shard_name
         self._chunks.clear()
         self._new.clear()
+        self._short.clear()
+        self._unseen.clear()
         for trace in self._traces:
             trace.clear()
             trace.stack.clear()
@@ -433,28 +491,10 @@ class Recorder:
         self._ended = []
         self._notes = []
         self._open = {}
+        self._fresh = {}
         self._reset_shard()
         for call in open_calls.values():
             call.log.clear()
+            call.samples = None
             call.started = call.drained_at = time.time_ns()
-        self._begun = list(open_calls.values())
-
-
-def arguments_value(names: tuple[str, ...], args: tuple[Any, ...]) -> Value:
-    """Arguments of a call as one value: a dictionary by parameter name."""
-    plain = dict(zip(names, args, strict=False))
-    return capture(plain, AUTO).value
-
-
-def _emptied(queue: list[LiveCall]) -> list[LiveCall]:
-    """What is in `queue`, taken out of it. Another thread may be appending: the list stays the same object."""
-    count = len(queue)
-    taken = queue[:count]
-    del queue[:count]
-    return taken
-
-
-def _as_value(value: Any) -> Value:
-    if type(value) is Value:
-        return value
-    return value.value() if isinstance(value, Later) else capture(value, AUTO).value
+        self._inherited = InheritedCalls(open_calls.values(), shard)

@@ -37,12 +37,14 @@ class Trace(list[Any]):
         "around",
         "at",
         "callers",
+        "due",
         "following",
         "inside",
         "origin",
         "over",
         "plans",
         "recorder",
+        "requests",
         "root",
         "stack",
         "thread",
@@ -52,9 +54,11 @@ class Trace(list[Any]):
     def __init__(self, recorder: Recorder, following: Any, thread: int, thread_name: str) -> None:
         self.recorder = recorder
         self.following = following  # depth and scope, asked when the log is taken
+        self.requests: tuple[Any, ...] = (following,)  # whose names are followed where the program is now
         self.thread = thread
         self.thread_name = thread_name
         self.at = 0  # the line the innermost function is at
+        self.due = recorder.due  # whoever writes later than this waits for the recorder
         self.callers: list[tuple[str, int, str]] = []  # the frames around its first call
         self.around: LiveCall | None = None  # the watched call around its first call
         self.inside: int | Trace | None = None  # the call, or the log whose first call, the calls here belong to
@@ -66,8 +70,9 @@ class Trace(list[Any]):
 
     # what a log that is heard does besides: see probes/calls/telling.py
     def tell_inside(self, other: Trace) -> None: ...
-    def tell_instead_of(self, other: Trace) -> None: ...
     def tell_begin(self, call: LiveCall, args: tuple[Any, ...]) -> None: ...
+    def tell_pause(self, call: LiveCall) -> None: ...
+    def tell_resume(self, call: LiveCall) -> None: ...
     def tell_end(self, call: LiveCall, result: Any, error: BaseException | None) -> None: ...
 
     # two logs are never the same, however little is in them
@@ -78,11 +83,12 @@ class Trace(list[Any]):
 class Off(deque[Any]):
     """Written into where nothing is recorded: it holds nothing."""
 
-    __slots__ = ("at",)
+    __slots__ = ("at", "due")
 
     def __init__(self) -> None:
         super().__init__(maxlen=0)
         self.at = 0
+        self.due = 1 << 63  # never
 
 
 OFF = Off()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,10 +13,9 @@ import numpy.typing as npt
 from clew.records import Origin
 from clew.store.flush import EndColumns, StartColumns, written_callers
 
-from . import numbers
+from .marks import Mark, blocks
 from .nesting import Events, Nest, nest
-from .numberlane import Block
-from .plan import Mark, Plan, plan_number
+from .plan import Plan, plan_number
 from .trace import ENTER, LIVE, NO_CALL, NO_LIMIT, RAISE, RETURN, Trace
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 Column = npt.NDArray[np.int64]
 
 _FEW = 48  # events that are read one by one as quickly
-_BLOCK = 1 << 16  # items
 
 
 class _Numbers:
@@ -80,14 +80,17 @@ class LeanRows:
         self._parts: list[_Part] = []
         self._threads: list[tuple[int, int, str]] = []  # of the calls in parts
         self._values: list[Any] = []  # in parts
+        self._plans_of: dict[Any, dict[int, _Known]] = {}  # by what is followed, by number
 
-    def take(self, trace: Trace) -> None:
-        """Empty a log. Another thread may be appending."""
+    def take(self, trace: Trace, most_items: int | None = None) -> None:
+        """Take whole events out of a log, all or about so many items. Another thread may be appending."""
         count = len(trace)
+        if most_items is not None and most_items < count:
+            count = next((at for at in range(most_items, count) if type(trace[at]) is Mark), count)
         items = trace[:count]
         del trace[:count]
         before = len(self.calls)
-        for block in _blocks(items):
+        for block in blocks(items):
             self._read(trace, block)
         self.threads.append((len(self.calls) - before, trace.thread, trace.thread_name))
 
@@ -170,13 +173,13 @@ class LeanRows:
     def _read_carefully(self, trace: Trace, items: list[Any], at: int, until: int) -> int:
         """Everything else: calls that are left out, exceptions, calls with an object of their own."""
         count = min(len(items), until)
-        known: dict[int, _Known] = {}  # by plan
+        known = self._plans_of.setdefault(trace.following, {})
         while at < count:
             code, time = items[at], items[at + 1]
             number, kind = code >> 2, code & 3
-            plan = known.get(number) or known.setdefault(number, _Known(plan_number(number), trace))
+            plan = known.get(number) or known.setdefault(number, _Known(plan_number(number), trace.following))
             at += 3
-            in_scope = plan.taken and len(trace.stack) <= trace.following.depth
+            in_scope = (plan.taken and len(trace.stack) <= trace.following.depth) or plan.is_asked_for_inside(trace)
             if kind == ENTER:
                 given = items[at : at + plan.arity]
                 self._enter(trace, plan if in_scope else None, number, time, items[at - 1], given)
@@ -276,9 +279,10 @@ class LeanRows:
             function=self._functions(function_of),
             time=self.column("started"),
             thread=np.repeat(np.array([thread for _, thread, _ in threads], np.int64), counts),
-            thread_names=[(name, count) for count, _, name in threads if count],
+            thread_names=_runs_of_names(threads),
             line=self.column("lines"),
-            callers=_sparse({call: written_callers(frames) for call, frames in self.callers.items()}, calls),
+            stage=None,
+            callers=sparse({call: written_callers(frames) for call, frames in self.callers.items()}, calls),
             rank=rank,
         )
 
@@ -295,36 +299,22 @@ class LeanRows:
         ended = self.column("ended")
         if not len(ended):
             return None
-        return EndColumns(ended, self.column("ends"), _sparse(self.errors, ended))
+        return EndColumns(ended, self.column("ends"), sparse(self.errors, ended))
 
     def add_to(self, rows: Rows) -> None:
         """The inputs and outputs, among the rows of the flush."""
         values = self.all_values()
         if values:
             times, sites = self.column("times"), self.column("sites").astype(np.int32)
-            spans = self.column("counts"), self.column("owners"), times, times
-            rows.keep_many(_block(sites, values), sites, values, spans)
+            rows.keep_many(sites, values, (self.column("counts"), self.column("owners"), times, times))
 
 
-def _blocks(items: list[Any]) -> Iterator[list[Any]]:
-    """The events in pieces that a processor's cache can hold."""
-    begin = 0
-    while begin < len(items):
-        end = begin + _BLOCK
-        while end < len(items) and type(items[end]) is not Mark:
-            end += 1
-        yield items[begin:end]
-        begin = end
+def _runs_of_names(threads: list[tuple[int, int, str]]) -> list[tuple[str, int]]:
+    """Each name with how many calls follow each other under it: few, where every call has a log of its own."""
+    return [(name, sum(count for count, _, _ in run)) for name, run in groupby(threads, itemgetter(2))]
 
 
-def _block(sites: Any, values: list[Any]) -> Block | None:
-    """The values as columns if all of them are numbers."""
-    packed = numbers.pack(values)
-    columns = numbers.columns_of(packed, sites) if packed is not None else None
-    return None if columns is None else Block(sites, *columns)
-
-
-def _sparse(texts: dict[int, Any], calls: Column) -> list[str | None] | None:
+def sparse(texts: dict[int, Any], calls: Column) -> list[str | None] | None:
     """The texts of a few of the calls; None if there are none."""
     if not texts:
         return None
@@ -362,10 +352,27 @@ def _found(trace: Trace, number: int) -> int:
 class _Known:
     """What reading needs to know of a plan."""
 
-    __slots__ = ("arity", "inputs", "output", "taken")
+    __slots__ = ("arity", "inputs", "output", "plan", "taken")
 
-    def __init__(self, plan: Plan, trace: Trace) -> None:
+    def __init__(self, plan: Plan, following: Any) -> None:
+        self.plan = plan
         self.inputs = plan.input_sites
         self.arity = len(plan.input_sites)
         self.output = plan.output_site
-        self.taken: bool = trace.following.takes(plan)
+        self.taken: bool = following.takes(plan)
+
+    def is_asked_for_inside(self, trace: Trace) -> bool:
+        """Whether a call now is in scope of a request of its own, or of an open call's."""
+        level = len(trace.stack)
+        requests = [
+            (level, self.plan.root),
+            *((at, plan_number(code >> 2).root) for at, code in enumerate(trace.plans)),
+        ]
+        return any(
+            root is not None
+            and root is not trace.following
+            and root.brings_names
+            and root.takes(self.plan)
+            and level - at <= root.depth
+            for at, root in requests
+        )

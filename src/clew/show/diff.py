@@ -41,10 +41,21 @@ def _head(told: dict[str, Any]) -> Iterator[Line]:
     if told["runs"]["reference"] is not None:
         run = told["runs"]["reference"]
         yield f"A again  {printable(run['name'])}  {printable(run['path'])}", "bold"
+    yield from _circumstances(told["circumstances"])
     for note in told["notes"]:
         yield f"note: {printable(note)}", "yellow"
     yield _figures(told["summary"]), "green" if told["summary"]["equal"] else "red"
     yield f"tolerance: {_tolerance(told['settings'])}", "dim"
+
+
+def _circumstances(told: list[dict[str, Any]]) -> Iterator[Line]:
+    """How the runs were started, where it was not alike."""
+    for one in told[:_PLACES]:
+        values = ("not there" if one[letter] is None else shorten(printable(one[letter]), 60) for letter in "ab")
+        name = f" {printable(one['name'])}" if one["name"] else ""
+        yield f"{one['kind']}{name}: {' → '.join(values)}", "yellow"
+    if len(told) > _PLACES:
+        yield f"{len(told) - _PLACES} more of these", "dim"
 
 
 def _figures(summary: dict[str, Any]) -> str:

@@ -5,6 +5,9 @@
 
 Values become text inside the method that is given them; none is kept. Nobody waits: the thread that finds the lock free
 writes what all of them have put into the queue, the others go on. A stream that fails is left alone for good.
+
+A line goes on where the line above it was. Where it does not, because generators, tasks or threads take turns, it names
+its call: `└─ → 'c0'  51 ms  [fetch #2]` is the second call of `fetch` that was shown.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from clew import trouble
 from clew.show import tree
@@ -34,8 +37,17 @@ COUNTED_SECONDS = 10.0  # after which a count is told though the run of equal ca
 KINDS = 64  # shapes remembered of one kind under one call
 
 _MAIN = "MainThread"
-_Told = tuple[Line, str]  # a line, and the thread it belongs to
-_Print = Callable[[Line, str], None]
+
+
+class _Told(NamedTuple):
+    """A line to be printed, and the call it is about."""
+
+    line: Line
+    call: _Open
+    is_head: bool = False
+
+
+_Print = Callable[[_Told], None]
 
 
 @dataclass(slots=True)
@@ -87,8 +99,8 @@ class _Sink:
                     return
                 lines = sink._taken()
             sink = sink._outer
-        for one, thread in lines:
-            self._printed(one, thread)
+        for one in lines:
+            self._printed(one)
 
     def release(self) -> None:
         """What was held back is shown, and what follows too."""
@@ -113,19 +125,29 @@ class _Open:
     shown: dict[Hashable, list[Hashable]] = field(default_factory=dict)
     folded: dict[Hashable, _Folded] = field(default_factory=dict)
     latest: Hashable = None  # the kind of what was shown last
+    pauses: bool = False  # others may go on before it ends
+    number: int = 0  # of the calls of this function that pause and were shown: the how manieth it is
 
     def write(self, one: Line, mark: str = BRANCH) -> None:
         self.sink.write(self._under(one, mark))
 
     def _under(self, one: Line, mark: str = BRANCH) -> _Told:
         marks = [THROUGH] * self.depth + [mark] if self.depth >= 0 else []
-        return one.after(margin(marks)), self.thread
+        return _Told(one.after(margin(marks)), self)
+
+    def who(self) -> str:
+        """What tells it from the calls that take turns with it: the call that pauses in which it is, or its thread."""
+        call: _Open | None = self
+        while call is not None and not (call.pauses and call.number):
+            call = call.parent
+        return self.thread if call is None else f"{call.label} #{call.number}"
 
     def counted(self, kind: Hashable = None) -> list[_Told]:
         """What was not shown, said: of one kind, or of all."""
         kinds = [kind] if kind is not None else list(self.folded)
         found = [(key, self.folded.pop(key)) for key in kinds if key in self.folded]
         alone = len(found) == 1
+        alone = alone and not self.pauses  # "it" would be what another call has shown meanwhile
         return [self._under(one.line(alone and self.latest == key and len(self.shown[key]) == 1)) for key, one in found]
 
     def flush(self, kind: Hashable = None) -> None:
@@ -184,6 +206,7 @@ class LivePrinter:
 
     def __init__(self, stream: Any = None, *, file: Any = None, ascii: bool = False, stats: bool = False) -> None:
         self._stats = stats
+        self.destination = _destination(stream if file is None else file)
         self._targets: list[_Target] = []
         if stream is not None or file is None:
             self._targets.append(_Target(lambda: sys.stderr if stream is None else stream, ascii=ascii, plain=False))
@@ -202,6 +225,8 @@ class LivePrinter:
         self._open: dict[int, _Open] = {}
         self._out: list[Line] = []
         self._last_thread = _MAIN
+        self._heads: dict[int, _Open] = {}  # by depth: the calls in which the line printed last stands
+        self._numbers: dict[Hashable, int] = {}  # by function: how many calls that pause were shown
         self._top = _Open(_Sink(None, self._print, list), -1, _MAIN, "")
 
     # ---- what the probe calls
@@ -263,11 +288,24 @@ class LivePrinter:
                 if not target.dead:
                     target.write(lines)
 
-    def _print(self, one: Line, thread: str) -> None:
-        """A line that is to be seen now; with its thread, where that is another than the line before."""
-        if thread != self._last_thread:
-            self._last_thread = thread
-            mark = f"[{printable(thread)}]"
+    def _print(self, told: _Told) -> None:
+        """A line that is to be seen now; with its thread, where that is another than the line before, and with what
+        it belongs to, where its place does not say that."""
+        one, call, marks = told.line, told.call, []
+        above = call.parent if told.is_head else call
+        if above is not None and above.depth >= 0 and self._heads.get(above.depth) is not above:
+            marks.append(above.who())
+        inside = -1 if above is None else above.depth - bool(marks)
+        self._heads = {depth: head for depth, head in self._heads.items() if depth <= inside}
+        if call.thread != self._last_thread:
+            self._last_thread = call.thread
+            marks.append(call.thread)
+        if told.is_head:
+            self._heads[call.depth] = call
+            if call.pauses:
+                call.number = self._numbers[call.kind] = self._numbers.get(call.kind, 0) + 1
+                marks += [call.who()] if call.number > 1 else []
+        for mark in dict.fromkeys(f"[{printable(mark)}]" for mark in marks):
             one = one if mark in one.text else Line((*one.pieces, (f"  {mark}", PLACE)))
         self._out.append(one)
 
@@ -281,6 +319,7 @@ class LivePrinter:
         above = None if parent is None else id(parent)
         head, kind = _head(node), (node.function, node.file, node.line)
         opened = _Open(self._top.sink, node.depth, str(node.thread), printable(node.function), kind)
+        opened.pauses = node.pauses
         return lambda: self._open_call(key, above, opened, head, inputs, hash(shape))
 
     def _changed(self, node: Any, name: str, at: int, before: Any, now: Any) -> Callable[[], None]:
@@ -324,7 +363,7 @@ class LivePrinter:
         if len(self._open) > OPEN:
             del self._open[next(iter(self._open))]
         marks = [THROUGH] * (call.depth - 1) + [BRANCH] if call.depth else []
-        call.sink.write((head.after(margin(marks)), call.thread))
+        call.sink.write(_Told(head.after(margin(marks)), call, is_head=True))
         for one in inputs:
             call.write(one)
 
@@ -357,6 +396,18 @@ class LivePrinter:
         parent.sink.write(*parent.shows(call.kind, whole))
         if held:
             call.sink.release()
+
+
+def _destination(file: Any) -> Any:
+    """Equal for printers that write to the same place; None is stderr."""
+    if file is None or file is sys.stderr:
+        return None
+    if hasattr(file, "write"):
+        return getattr(file, "destination", id(file))
+    try:
+        return os.path.abspath(os.fspath(file))
+    except (OSError, TypeError):
+        return id(file)
 
 
 def _opened(file: Any) -> Any:

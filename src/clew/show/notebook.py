@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from clew.show.marks import ERROR, NAME, SAID
 from clew.show.overview import facts, name_line
 from clew.show.sparkline import svg
-from clew.show.text import brief, changes, printable
+from clew.show.text import brief, changes, printable, time_text
 from clew.show.tree import OneCall, nothing, walk
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def run_html(run: Run) -> str:
         rows.append([*cells, svg(line.numbers) if len(line.numbers) > 1 else "", safe(line.where)])
     table = _table(["name", "changes", "first → last", "min … max", "over time", "where"], rows)
     more = f"<p>... {len(names) - _NAMES:,} more names</p>" if len(names) > _NAMES else ""
-    problems = "".join(f"<p><b>damaged:</b> {safe(problem)}</p>" for problem in run.problems)
+    problems = "".join(f"<p><b>problem:</b> {safe(problem)}</p>" for problem in run.problems)
     ledger = "".join(f"<li>{safe(note.kind)}: {safe(note.subject)} {safe(note.text)}</li>" for note in run.ledger)
     ledger = f"<p>ledger</p><ul>{ledger}</ul>" if ledger else ""
     return f"<div><b>{safe(run.name)}</b>{head}{problems}{table}{more}{ledger}</div>"
@@ -70,13 +70,14 @@ def series_html(series: Series) -> str:
     picture = svg(line.numbers, 320, 60) if len(line.numbers) > 1 else ""
     told = " · ".join(filter(None, [changes(line.count), safe(line.change), safe(line.range), safe(line.where)]))
     last = series[max(len(series) - _CHANGES, 0) :]
-    rows = zip(last.lines, last.steps, last.times.tolist(), last, strict=True)
+    times = map(time_text, last.times.tolist(), last.times_error.tolist())
+    rows = zip(last.lines, last.steps, times, last, strict=True)
     table = _table(["line", "step", "time", "value"], (_change_cells(*row) for row in rows))
     return f"<div><b>{safe(series.name)}</b> {told}<br>{picture}{table}</div>"
 
 
-def _change_cells(line: int, step: Any, time: float, value: Any) -> list[str]:
-    return [str(line), safe(brief(step, 12)), f"{time:.6f}", safe(brief(value, 80))]
+def _change_cells(line: int, step: Any, time: str, value: Any) -> list[str]:
+    return [str(line), "" if step is None else safe(brief(step, 12)), time, safe(brief(value, 80))]
 
 
 def call_html(call: Call) -> str:

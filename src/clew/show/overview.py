@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from clew.history.run import Run
-    from clew.history.series import Series
+    from clew.history.series import ArrayStatistics, Series
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,31 +23,44 @@ class NameLine:
     count: int
     first: Any
     last: Any
-    numbers: npt.NDArray[np.float64]
-    complete: bool  # whether `numbers` are all of them, or a sample
+    numbers: npt.NDArray[np.float64]  # what is drawn: its numbers, or the norms of its arrays
     places: list[tuple[str, str, int]]  # function, file, line
+    arrays: ArrayStatistics | None = None  # if it holds arrays and no numbers
 
     @property
     def change(self) -> str:
-        """`0.9 → 0.1`."""
+        """`0.9 → 0.1`; of arrays `float32[64, 64], norm 8.1 → 7.9`."""
         first, last = brief(self.first, 20), brief(self.last, 20)
-        return first if self.count == 1 else f"{first} → {last}"
+        values = first if self.count == 1 or (self.arrays and first == last) else f"{first} → {last}"
+        if self.arrays is None:
+            return values
+        norms = [_norm(each) for each in self.arrays.norms[[0, -1]].tolist()]
+        return f"{values}, norm {norms[0] if self.count == 1 else ' → '.join(norms)}"
+
+    @property
+    def complete(self) -> bool:
+        """Whether `numbers` are all of them, or a sample."""
+        return self.arrays is None or self.arrays.complete
 
     @property
     def extremes(self) -> tuple[float, float] | None:
         """Smallest and largest finite number, if there is any."""
         import numpy as np
 
+        if self.arrays is not None:
+            low, high = self.arrays.low, self.arrays.high
+            return None if low is None or high is None else (low, high)
         finite = self.numbers[np.isfinite(self.numbers)]
         return (float(finite.min()), float(finite.max())) if len(finite) else None
 
     @property
     def range(self) -> str:
         """`0.1 … 0.9`; with ~ when it is of a sample."""
-        found = self.extremes
-        if found is None:
+        extremes = self.extremes
+        if extremes is None:
             return ""
-        return f"{'' if self.complete else '~'}{number(found[0])} … {number(found[1])}"
+        shown = _norm if self.arrays is not None else number
+        return f"{'' if self.complete else '~'}{shown(extremes[0])} … {shown(extremes[1])}"
 
     @property
     def where(self) -> str:
@@ -65,9 +78,14 @@ def _some(lines: list[int]) -> str:
 
 def name_line(series: Series) -> NameLine:
     """A series in a line."""
-    numbers, complete = series.points()
-    first, last = series[0], series[-1]
-    return NameLine(series.name, len(series), first, last, numbers, complete, series.places)
+    numbers = series.points()
+    arrays = None if len(numbers) else series.array_statistics()
+    shown = numbers if arrays is None else arrays.norms
+    return NameLine(series.name, len(series), series[0], series[-1], shown, series.places, arrays)
+
+
+def _norm(value: float) -> str:
+    return f"{value:.4g}"
 
 
 def facts(run: Run) -> dict[str, str]:

@@ -16,8 +16,8 @@ from clew.show.pictures import is_pillow, is_read
 from clew.show.scan import _as_array, size_of
 from clew.show.text import _name_of, brief, number, printable, shorten
 from clew.show.values import (
-    _NUMBERS,
-    _TEXTS,
+    _NUMBER_IDS,
+    _TEXT_IDS,
     _TROUBLE,
     ArrayFacts,
     Look,
@@ -154,7 +154,7 @@ def _members(value: Any) -> list[Any]:
 
 
 def _is_short(item: Any) -> bool:
-    return type(item) in _NUMBERS or (type(item) in _TEXTS and not short_head(item))
+    return id(type(item)) in _NUMBER_IDS or (id(type(item)) in _TEXT_IDS and not short_head(item))
 
 
 def _container_head(value: Any) -> str:

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from clew.history.series import Series
 
 _DEEPEST = 4
-_PLAIN = frozenset([int, bool, type(None), complex])
+_PLAIN = frozenset([bool, type(None), complex])
+_LONGEST_INTEGER = 256  # bits
 _BRACKETS: dict[type, str] = {list: "[]", tuple: "()", set: "{}", frozenset: "{}"}
+_BUILTIN_IDS = frozenset(map(id, [*_PLAIN, *_BRACKETS, int, float, str, bytes, bytearray, dict]))
 _LIBRARIES = frozenset(
     ["numpy", "torch", "pandas", "datetime", "decimal", "fractions", "uuid", "pathlib", "collections", "builtins"]
 )
-_SPEAKING = frozenset(["range", "datetime", "date", "time", "timedelta", "timezone", "Decimal", "Fraction", "UUID"])
+_SPEAKING = frozenset(["datetime", "date", "time", "timedelta", "timezone", "Decimal", "UUID"])
 _PATHS = frozenset(["PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath"])
 _ITEMS = 64  # looked at per container; the width cuts long before
 
@@ -54,10 +56,12 @@ def _spelled(char: str) -> str:
 
 def _text(value: Any, width: int, depth: int) -> str:
     kind = type(value)
+    if id(kind) not in _BUILTIN_IDS and value is not DELETED:
+        return _other(value, kind, width, depth)  # a user's class: whether it is one of ours, its metaclass would say
     if kind is float:
         return number(value)
-    if kind is int and value.bit_length() > 256:
-        return f"<int of {value.bit_length():,} bits>"  # str() of a very long one is slow, or refused
+    if kind is int:
+        return integer(value)
     if kind in _PLAIN:
         return repr(value)
     if kind is str:
@@ -110,7 +114,17 @@ def _standard(value: Any, name: str, width: int, depth: int) -> str:
         return name + "(" + _items(value, "[]", width, depth) + ")"
     if name in ("datetime", "time") and type(value.tzinfo) not in (timezone, type(None)):
         return f"<{name}>"  # a user's time zone would be asked for its name
+    if name == "Fraction":
+        return f"Fraction({integer(value.numerator)}, {integer(value.denominator)})"
+    if name == "range":
+        bounds = (value.start, value.stop) if value.step == 1 else (value.start, value.stop, value.step)
+        return f"range({', '.join(map(integer, bounds))})"
     return printable(repr(value)) if name in _SPEAKING | _PATHS else f"<{name}>"
+
+
+def integer(value: int) -> str:
+    """The digits; of a very long one only how long it is: Python takes quadratic time for them, or refuses."""
+    return repr(value) if value.bit_length() <= _LONGEST_INTEGER else f"<int of {value.bit_length():,} bits>"
 
 
 def number(value: float) -> str:
@@ -193,6 +207,13 @@ def _array(value: Any, kind: type, home: str, width: int) -> str:
         return f"<{home}.{kind.__name__}>"
 
 
+def time_text(seconds: float, error: float) -> str:
+    """A time with the digits that are known, microseconds at most."""
+    if not error > 0:  # exact, or unknown
+        return f"{seconds:.6f}" if error == 0 else f"{seconds:.3f}"
+    return f"{seconds:.{min(max(math.floor(-math.log10(error)), 0), 6)}f}"
+
+
 def duration(seconds: float | None) -> str:
     """1.2 ms, 3.4 s, 2 min 5 s, 3 h 4 min."""
     if seconds is None:
@@ -223,3 +244,12 @@ def series_line(series: Series) -> str:
 
 def changes(count: int) -> str:
     return "1 change" if count == 1 else f"{count:,} changes"
+
+
+def byte_size(count: float) -> str:
+    """`512 B`, `1.5 MB`."""
+    units = ["B", "kB", "MB", "GB"]
+    while count >= 1000 and len(units) > 1:
+        count /= 1000
+        units.pop(0)
+    return f"{count:.0f} B" if units[0] == "B" else f"{count:.1f} {units[0]}"

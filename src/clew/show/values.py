@@ -26,8 +26,10 @@ _INSIDE = 24  # width of a plain item inside a container
 _LOOKED_AT = 8  # items of a container whose shapes count
 _ITEMS = 32
 _TROUBLE = (AttributeError, RuntimeError, TypeError, ValueError, NotImplementedError, KeyError, MemoryError)
-_TEXTS = (str, bytes, bytearray)
-_NUMBERS = (int, float, bool, complex, type(None))
+# by identity: a user's metaclass would be asked whether it is equal to one of these
+_TEXT_IDS = frozenset(map(id, (str, bytes, bytearray)))
+_NUMBER_IDS = frozenset(map(id, (int, float, bool, complex, type(None))))
+_CONTAINER_IDS = frozenset(map(id, (list, tuple, set, frozenset, dict)))
 _UNKNOWN_DEVICE = ""
 
 
@@ -136,7 +138,7 @@ class Look:
             return facts.line
         value = _kept_part(self.value)
         head = short_head(self.value)
-        if type(value) in _TEXTS and head:
+        if id(type(value)) in _TEXT_IDS and head:
             room = min(max(width - len(head) - 4, 8), _WORDS)
             return f"{head} {_beginning(value, room, _length(self.value, value) > room)}"
         opened = _opened(value)
@@ -237,7 +239,7 @@ def _array_change(old: ArrayFacts, new: ArrayFacts) -> str:
 
 
 def _plain_change(before: Any, now: Any, look: Look, width: int) -> str:
-    if type(before) in _NUMBERS and type(now) in _NUMBERS:
+    if id(type(before)) in _NUMBER_IDS and id(type(now)) in _NUMBER_IDS:
         return f"{brief(before, 24)} → {brief(now, 24)}"
     old, new = short_head(before), short_head(now)
     if type_name(before) == type_name(now) and new and old == new:  # the same outline, another content
@@ -261,7 +263,7 @@ def _outline(value: Any) -> str:
 def short_head(value: Any) -> str:
     """`dict[10]`, `str[88]`, `Config`; nothing for what is short enough to be shown as it is."""
     inner = _kept_part(value)
-    if type(inner) in _TEXTS:
+    if id(type(inner)) in _TEXT_IDS:
         length = _length(value, inner)
         return f"{type(inner).__name__}[{length:,}]" if length > _SHORT else ""
     if type(inner) is Object:
@@ -273,7 +275,7 @@ def short_head(value: Any) -> str:
 
 def type_name(value: Any) -> str:
     """The type as people write it, live or read back."""
-    if type(value) in (NotKept, Object):
+    if type(value) is NotKept or type(value) is Object:
         return str(value.type)
     kind = type(value)
     module = type.__getattribute__(kind, "__module__")
@@ -296,7 +298,7 @@ def _kept_part(value: Any) -> Any:
 
 def _is_container(value: Any) -> bool:
     kind = type(value)
-    if kind in (list, tuple, set, frozenset, dict):
+    if id(kind) in _CONTAINER_IDS:
         return True
     collections = vars(sys.modules.get("collections", sys))
     return any(kind is collections.get(name) for name in ("OrderedDict", "defaultdict", "Counter", "deque"))
@@ -332,11 +334,11 @@ def _key(key: Any) -> str:
 def _library(kind: type) -> str | None:
     """numpy or torch, for the libraries' own types: a subclass may have code of the user's in it."""
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
-    if numpy is not None and kind in (vars(numpy).get("ndarray"), vars(numpy).get("memmap")):
+    if numpy is not None and any(kind is vars(numpy).get(name) for name in ("ndarray", "memmap")):
         return "numpy"
     if torch is not None:
         inside = vars(vars(torch).get("nn", sys))
-        if kind in (vars(torch).get("Tensor"), inside.get("Parameter"), inside.get("Buffer")):
+        if any(kind is each for each in (vars(torch).get("Tensor"), inside.get("Parameter"), inside.get("Buffer"))):
             return "torch"
     return None
 

@@ -56,6 +56,10 @@ class StructPiece:
         missing = None if _EMPTY_DTYPES.get(name) is object else NO_STEP  # a file from before there was such a field
         return np.full(len(self), missing, _EMPTY_DTYPES.get(name, np.int64))
 
+    def replace(self, name: str, column: Array) -> None:
+        """Answer with this column from now on."""
+        self._columns[name] = column
+
     def given(self, name: str) -> Array:
         if self._struct.type.get_field_index(name) < 0:
             return np.zeros(len(self), bool)
@@ -141,6 +145,14 @@ def _times(changes: StructPiece, spans: StructPiece, rows: Array | None = None) 
     return times
 
 
+def _time_errors(changes: StructPiece, spans: StructPiece, rows: Array | None = None) -> Array:
+    """By how many nanoseconds each time may be wrong: the change happened somewhere in its span."""
+    times, chosen = _times(changes, spans, rows), _counts(spans, rows)
+    start, stop = np.repeat(spans.column("start"), chosen), np.repeat(spans.column("stop"), chosen)
+    errors: Array = np.maximum(times - start, stop - times)
+    return errors
+
+
 def _pace(spans: StructPiece) -> Array:
     """Nanoseconds from one change of a span to the next."""
     pace: Array = (spans.column("stop") - spans.column("start")) // np.maximum(spans.column("changes"), 1)
@@ -159,11 +171,12 @@ def _value_ids(changes: StructPiece, spans: StructPiece, rows: Array | None = No
         kinds, found = kinds.take(rows), found.take(rows)
     ids = np.full(len(kinds), NO_ID)
     pointing = np.flatnonzero(kinds == Kind.VALUE)
-    ids[pointing] = found[pointing]
+    with np.errstate(invalid="ignore"):  # what is no number is no id either
+        ids[pointing] = found[pointing]
     return ids
 
 
-_SPREAD: Final = {"call": _calls, "time": _times, "value": _value_ids}
+_SPREAD: Final = {"call": _calls, "time": _times, "time_error": _time_errors, "value": _value_ids}
 _OUTLINE: Final = {"call": _calls_outline, "time": _times_outline}
 
 
@@ -260,11 +273,22 @@ class Columns:
         return np.concatenate([np.empty(0, bool), *(piece.given(name) for piece in self.pieces)])
 
     def take(self, rows: Array) -> Self:
-        """The rows of these numbers, which must ascend; each column is gathered when asked for."""
+        """The rows of these numbers, in that order; each column is gathered when asked for."""
         rows = np.asarray(rows, np.int64)
+        if bool((rows[1:] < rows[:-1]).any()):
+            ascending, back = np.unique(rows, return_inverse=True)
+            return type(self)([PickedPiece(self.take(ascending), back)])
         cuts = np.searchsorted(rows, self._ends)
         spans = zip(self.pieces, self._ends[:-1], cuts[:-1], cuts[1:], strict=True)
         return type(self)([PickedPiece(piece, rows[a:b] - start) for piece, start, a, b in spans if a < b])
+
+    # Rows that were taken are a piece like any other.
+
+    def pick(self, name: str, rows: Array) -> Array:
+        return self.column(name)[rows]
+
+    def outline(self, name: str) -> Array:
+        return self.column(name)
 
     def _join(self, name: str) -> Array:
         if len(self.pieces) == 1:

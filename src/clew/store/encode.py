@@ -38,9 +38,9 @@ def encode(flush: Flush, parts: Sequence[Sequence[Part]], blob_length: int) -> p
         "time": make([flush.time], pa.int64()),
         "functions": _rows("functions", _attributes(flush.functions, Function.__slots__)),
         "sites": _rows("sites", _attributes(flush.sites, Site.__slots__)),
-        "starts": _both("starts", _turned(flush.starts, CallStart._fields), _start_fields(flush.more_starts)),
-        "ends": _both("ends", _turned(flush.ends, CallEnd._fields), _end_fields(flush.more_ends)),
-        "spans": _both("spans", *_span_fields(flush.changes)),
+        "starts": _all("starts", _turned(flush.starts, CallStart._fields), *map(_start_fields, flush.more_starts)),
+        "ends": _all("ends", _turned(flush.ends, CallEnd._fields), *map(_end_fields, flush.more_ends)),
+        "spans": _all("spans", *_span_fields(flush.changes)),
         "changes": _rows("changes", _numbers(flush.changes)),
         "values": _values(flush, parts),
         "notes": _rows("notes", _attributes(flush.notes, Note.__slots__)),
@@ -56,16 +56,15 @@ def _rows(column: str, fields: Fields) -> pa.ListArray:
     return _one_row(column, _struct(column, fields)) if fields else _no_rows(column)
 
 
-def _both(column: str, first: Fields, second: Fields) -> pa.ListArray:
-    """The same from two sets of columns, one after the other."""
-    if not (first and second):
-        return _rows(column, first or second)
-    return _one_row(column, pa.concat_arrays([_struct(column, first), _struct(column, second)]))
+def _all(column: str, *parts: Fields) -> pa.ListArray:
+    """The same from several sets of columns, one after the other."""
+    structs = [_struct(column, fields) for fields in parts if fields]
+    if not structs:
+        return _no_rows(column)
+    return _one_row(column, structs[0] if len(structs) == 1 else pa.concat_arrays(structs))
 
 
-def _start_fields(given: StartColumns | None) -> Fields:
-    if given is None:
-        return {}
+def _start_fields(given: StartColumns) -> Fields:
     count = len(given.call)
     return {
         "call": numbers(given.call, pa.int64()),
@@ -77,15 +76,19 @@ def _start_fields(given: StartColumns | None) -> Fields:
         "args": numbers(np.full(count, NO_ID), pa.int64()),
         "step": pa.nulls(count, pa.int64()),
         "rank": numbers(np.full(count, given.rank), pa.int32()),
-        "stage": pa.nulls(count, pa.string()),
-        "line": numbers(given.line, pa.int64()),
+        "stage": pa.nulls(count, pa.string()) if given.stage is None else given.stage,
+        "line": _lines(given.line, count),
         "callers": pa.nulls(count, pa.string()) if given.callers is None else given.callers,
     }
 
 
-def _end_fields(given: EndColumns | None) -> Fields:
-    if given is None:
-        return {}
+def _lines(lines: Any, count: int) -> Any:
+    if lines is None:
+        return pa.nulls(count, pa.int64())
+    return numbers(lines, pa.int64()) if isinstance(lines, np.ndarray) else lines
+
+
+def _end_fields(given: EndColumns) -> Fields:
     count = len(given.call)
     return {
         "call": numbers(given.call, pa.int64()),

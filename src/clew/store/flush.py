@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from clew.store.format import NO_ID
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     import numpy.typing as npt
 
@@ -56,8 +58,9 @@ class StartColumns:
     time: npt.NDArray[np.int64]
     thread: npt.NDArray[np.int64]
     thread_names: list[tuple[str, int]]  # a name, and for how many of the calls one after the other
-    line: npt.NDArray[np.int64]
-    callers: list[str | None] | None
+    line: npt.NDArray[np.int64] | Sequence[int | None] | None
+    stage: Sequence[str | None] | None
+    callers: Sequence[str | None] | None  # None, here and above: all of them have none
     rank: int
 
 
@@ -113,7 +116,7 @@ class Flush:
     values: list[tuple[int, Value]] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
-    more_starts: StartColumns | None = None
-    more_ends: EndColumns | None = None
+    more_starts: list[StartColumns] = field(default_factory=list)
+    more_ends: list[EndColumns] = field(default_factory=list)
     text_ids: npt.NDArray[np.int64] | None = None
     texts: list[str] = field(default_factory=list)

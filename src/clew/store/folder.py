@@ -18,6 +18,14 @@ from clew.store.format import FORMAT, META_NAME
 
 _LONGEST_SLUG: Final = 80  # bytes; file systems allow 255 for a name
 _LARGEST_META: Final = 64 << 20
+_DEEPEST_META: Final = 100
+_META_TYPES: Final[dict[str, type]] = {  # of what readers compute with; everything but `format` may be null
+    **dict.fromkeys(("id", "name", "cwd", "python", "host", "user", "platform", "started", "ended"), str),
+    **dict.fromkeys(("how", "clew", "error", "process_started", "boot", "stopped"), str),
+    **dict.fromkeys(("pid", "rank", "started_ns", "ended_ns"), int),
+    **dict.fromkeys(("packages", "seeds", "environment", "tags", "git"), dict),
+    **dict.fromkeys(("argv", "shards"), list),
+}
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
@@ -73,6 +81,11 @@ def _type_name(something: object) -> str:
 
 def read_meta(folder: Path) -> dict[str, Any]:
     """The page of a run; NotARunError if there is none, FormatError if it is newer than we know or damaged."""
+    return read_checked_meta(folder)[0]
+
+
+def read_checked_meta(folder: Path) -> tuple[dict[str, Any], str]:
+    """The same, and what is wrong with it. Entries of another type than they are written with are left out."""
     path = folder / META_NAME
     try:
         found = path.lstat()
@@ -80,7 +93,7 @@ def read_meta(folder: Path) -> dict[str, Any]:
             raise not_a_run(folder)
         if found.st_size > _LARGEST_META:
             raise _damaged(path, "it is too large")
-        meta = json.loads(path.read_bytes())
+        meta = _checked(json.loads(path.read_bytes()), path)
     except FileNotFoundError as error:
         raise not_a_run(folder) from error
     except NotADirectoryError as error:
@@ -89,7 +102,32 @@ def read_meta(folder: Path) -> dict[str, Any]:
         if isinstance(error, FormatError):
             raise
         raise _damaged(path, str(error)) from error
-    return _checked(meta, path)
+    if _nests_deeper(meta, _DEEPEST_META):
+        raise _damaged(path, f"it nests more than {_DEEPEST_META} deep")
+    wrong = [key for key, entry in meta.items() if key in _META_TYPES and not _is_of(entry, _META_TYPES[key])]
+    left = {key: entry for key, entry in meta.items() if key not in wrong}
+    return left, f"{META_NAME} says nothing sensible for {', '.join(wrong)}" if wrong else ""
+
+
+def _is_of(entry: Any, kind: type) -> bool:
+    if entry is None:
+        return True
+    if kind is int:
+        return type(entry) is int and abs(entry) < 1 << 62
+    return type(entry) is kind
+
+
+def _nests_deeper(tree: Any, limit: int) -> bool:
+    level = [tree]
+    for _ in range(limit):
+        level = [x for node in level if type(node) in (dict, list) for x in _inside(node)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(node: Any) -> list[Any]:
+    return list(node.values()) if type(node) is dict else node
 
 
 def _checked(meta: Any, path: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@
         <host>-r<rank>-<pid>-<n>/         one per process; nobody else writes here
           records.arrow                   an Arrow IPC stream, append only
           blobs.bin                       the bytes of arrays, append only; made with the first blob
+          state.json                      512 bytes, overwritten in place: why the stream has no end, if that is known
 
     records.arrow
       ┌──────────────────────────────────────────────────────────────────────────────────────────────┐
@@ -31,14 +32,17 @@
 * Functions, sites and values are known by ids that count within one shard. A value's id may come again: the later row
   holds. -1 stands for "none" where an id is expected.
 * `spans` says whose the changes are and when they happened: each takes the next so many rows of `changes`. Row i of n
-  (from 1) of a span happened at start + (stop - start) // n * i. That is all that is known of it: the program does not
-  look at the clock for each change. A change of kind 0 has the id of its value in `number`.
-* `origins` says of a call without a parent in its own shard which call of another shard started its process.
+  (from 1) of a span is given the time start + (stop - start) // n * i. All that is known is that it happened between
+  start and stop: the program does not look at the clock for each change. A change of kind 0 has the id of its value
+  in `number`.
+* `origins` says of a call without a parent in its own shard which call of another shard started its process. If the
+  call has no start in its own shard, it is that other call, which was open when its process forked.
 * All numbers are little-endian; times are nanoseconds since 1970, UTC.
 
 History
     1   the first. `changes` had fields `call`, `time` and `value` in each row; no `spans`.
-    2   spans: 13 bytes a number instead of 37. Added since: `origins`; `norm` and `zeros` of `values`.
+    2   spans: 13 bytes a number instead of 37. Added since: `origins`; `norm` and `zeros` of `values`;
+        `code_hash`, `file_hash` and `source` of `functions`; `mode` of `sites`.
 
 Rule for older versions: a reader reads every version from 1 to its own `FORMAT` and refuses newer ones by name. A
 version changes when an old reader would misread a new file. Columns and struct fields are therefore only ever added,
@@ -60,6 +64,7 @@ META_NAME: Final = "run.json"
 SHARDS_NAME: Final = "shards"
 RECORDS_NAME: Final = "records.arrow"
 BLOBS_NAME: Final = "blobs.bin"
+STATE_NAME: Final = "state.json"
 
 CONTINUATION: Final = b"\xff\xff\xff\xff"
 END_OF_STREAM: Final = CONTINUATION + bytes(4)
@@ -104,6 +109,9 @@ def schema() -> pa.Schema:
                     required("module", text),
                     required("file", text),
                     required("line", i32),
+                    pa.field("code_hash", text),
+                    pa.field("file_hash", text),
+                    pa.field("source", text),
                 ],
             ),
             rows(
@@ -114,6 +122,7 @@ def schema() -> pa.Schema:
                     required("name", text),
                     required("line", i32),
                     required("role", text),
+                    pa.field("mode", text),
                 ],
             ),
             rows(

@@ -8,7 +8,7 @@ from typing import Any
 
 from clew.errors import FormatError, NotARunError
 from clew.store.files import size_of
-from clew.store.folder import read_meta
+from clew.store.folder import read_checked_meta
 from clew.store.format import META_NAME, RECORDS_NAME, SHARDS_NAME
 from clew.store.shard import ShardReader
 
@@ -52,14 +52,26 @@ class RunReader:
         found += [f"shard {name} is missing" for name in self._missing_shards()]
         for shard in self.shards:
             found += shard.problems
-            if self._ought_to_be_closed(shard):
-                found.append(f"shard {shard.name}: its end is missing, though the run ended")
+            if shard.missing_end:
+                found.append(f"shard {shard.name}: {shard.missing_end}")
+        if self._stopped():
+            found.append(f"nothing could be written: {self._stopped()}")
         return found
+
+    def incomplete(self) -> list[str]:
+        """Why this run may not hold all that was recorded; nothing if it is known to."""
+        reasons = [shard.missing_end for shard in self.shards if shard.missing_end]
+        return reasons + ([f"nothing could be written: {self._stopped()}"] if self._stopped() else [])
+
+    def _stopped(self) -> str:
+        """Why the process that opened the run could not even begin to write."""
+        reason = self.meta.get("stopped")
+        return reason if isinstance(reason, str) and not self.shards else ""
 
     def _read_meta(self) -> None:
         """A damaged or missing page is only a problem where records are; else this is no run."""
         try:
-            self.meta, self._meta_problem = read_meta(self.path), ""
+            self.meta, self._meta_problem = read_checked_meta(self.path)
         except (NotARunError, FormatError) as error:
             if error.slug == "newer-format" or not self._has_records():
                 raise
@@ -95,7 +107,3 @@ class RunReader:
 
     def _ended(self) -> bool:
         return self.meta.get("how") not in (None, "running")
-
-    def _ought_to_be_closed(self, shard: ShardReader) -> bool:
-        """The process that opened the run closes its shard before it says how the run ended; workers may be killed."""
-        return self._ended() and not shard.closed and shard.pid == self.meta.get("pid") and not shard.problems

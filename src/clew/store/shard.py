@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import time
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from clew.store.columns import Array, Changes, Columns, Ends, Piece, SpannedPiec
 from clew.store.files import size_of
 from clew.store.folder import host_slug
 from clew.store.format import BLOBS_NAME, RECORDS_NAME
+from clew.store.state import read_stop
 from clew.store.stream import Batch, RecordStream
 from clew.store.valuetable import Outline, ValueTable
 
@@ -23,11 +25,33 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_SMALL_SITES: Final = 1 << 14
 _NAME: Final = re.compile(r"(?P<host>.+)-r(?P<rank>-?\d{1,9})-(?P<pid>\d{1,9})-(?P<n>\d+)", re.ASCII)
 _FRESH_SECONDS: Final = 60  # a file of another machine, changed this recently, may still be written to
 _TABLES: Final[dict[type[Columns], str]] = {Changes: "changes", Starts: "starts", Ends: "ends"}
 _UNKNOWN: Final = "<unknown>"
 _Table = TypeVar("_Table", bound=Columns)
+
+
+class SiteIds:
+    """The ids of a shard's sites, made small: readers hold tables by site, and a file may name any number.
+
+    A process numbers its sites as functions are instrumented, so that a short run of a large program has large ids too.
+    """
+
+    def __init__(self) -> None:
+        self._small: dict[int, int] = {}
+
+    def small_id(self, id: int) -> int:
+        return id if id < _SMALL_SITES else self._small.setdefault(id, _SMALL_SITES + len(self._small))
+
+    def make_small(self, changes: StructPiece) -> None:
+        """Put small ids into the column of sites, unless it has only those."""
+        sites = changes.column("site")
+        if not len(sites) or int(sites.max()) < _SMALL_SITES:
+            return
+        ids, places = np.unique(sites, return_inverse=True)
+        changes.replace("site", np.array([self.small_id(id) for id in ids.tolist()], np.int32)[places])
 
 
 class ShardReader:
@@ -46,6 +70,7 @@ class ShardReader:
         self.pid = int(match["pid"]) if match else 0
         self.functions: dict[int, Function] = {}
         self.sites: dict[int, Site] = {}
+        self._site_ids = SiteIds()
         self.notes: list[Note] = []
         self.origins: list[Origin] = []
         self.batches = 0
@@ -55,6 +80,7 @@ class ShardReader:
         self._stream = RecordStream(folder / RECORDS_NAME)
         self._blob_damage: dict[str, None] = {}  # in order, each once
         self._blob_length = 0
+        self._last_batch = 0  # when it was written, in ns
         self._values = ValueTable(folder / BLOBS_NAME, self._blob_damage.setdefault)
         self.refresh()
 
@@ -82,6 +108,10 @@ class ShardReader:
         """What is known of these values without reading them, and how many bytes reading each would take."""
         return self._values.outlines(ids)
 
+    def stored_bytes(self, ids: Array) -> Array:
+        """How many bytes reading each of these values takes."""
+        return self._values.stored_bytes(ids)
+
     def single_numbers(self, ids: Iterable[int]) -> tuple[Array, Array]:
         """The number in each value that is an array or a scalar of one element, and which of them are."""
         return self._values.single_numbers(ids)
@@ -101,6 +131,19 @@ class ShardReader:
         tail = [self._stream.tail] if self._stream.tail and not self.may_be_written() else []
         found = [*self._stream.damage, *tail, *self._missing_blobs(), *self._blob_damage]
         return [f"shard {self.name}: {text}" for text in found]
+
+    @property
+    def missing_end(self) -> str:
+        """Why what its process recorded last may not be here; nothing if the shard is complete, or being written."""
+        if self.closed or self.may_be_written():
+            return ""
+        stop = read_stop(self.folder)
+        if stop is not None:
+            return f"recording stopped at {_clock_time(stop.time)}, and nothing later was kept: {stop.reason}"
+        if self._last_batch:
+            last = _clock_time(self._last_batch)
+            return f"process {self.pid} was killed or cut off: nothing it recorded after {last} was kept"
+        return f"process {self.pid} was killed or cut off before it could write anything"
 
     def may_be_written(self) -> bool:
         """True if the process that writes this shard is alive, as far as can be seen from here."""
@@ -138,13 +181,16 @@ class ShardReader:
     def _add(self, batch: Batch) -> None:
         self.batches += 1
         self._blob_length = max(self._blob_length, batch.blob_length)
+        self._last_batch = max(self._last_batch, batch.time)
         self.functions.update((row["id"], Function(**row)) for row in _dicts(batch, "functions", Function))
-        self.sites.update((row["id"], Site(**row)) for row in _dicts(batch, "sites", Site))
+        for row in _dicts(batch, "sites", Site):
+            id = row["id"] = self._site_ids.small_id(row["id"])
+            self.sites[id] = Site(**row)
         self.notes.extend(Note(**row) for row in _dicts(batch, "notes", Note))
         self.origins.extend(Origin(**row) for row in _dicts(batch, "origins", Origin))
         for kind, name in _TABLES.items():
             if name in batch.tables:
-                self._pieces[kind].append(_piece(batch, name))
+                self._pieces[kind].append(_piece(batch, name, self._site_ids))
         if "values" in batch.tables:
             self._values.add(batch.tables["values"])
 
@@ -175,20 +221,34 @@ class ShardReader:
             return False
 
 
-def _piece(batch: Batch, name: str) -> Piece:
+def _clock_time(ns: int) -> str:
+    """A time of day with its date, as people of this machine read it."""
+    try:
+        return f"{datetime.fromtimestamp(ns / 1e9):%Y-%m-%d %H:%M:%S.%f}"[:-3]
+    except (OverflowError, OSError, ValueError):  # a damaged file
+        return "an unknown time"
+
+
+def _piece(batch: Batch, name: str, site_ids: SiteIds) -> Piece:
     rows = StructPiece(batch.tables[name])
+    if name == "changes":
+        site_ids.make_small(rows)
     if name != "changes" or "spans" not in batch.tables:  # format 1 has no spans
         return rows
     return SpannedPiece(rows, StructPiece(batch.tables["spans"]))
 
 
+_ADDED_LATER = frozenset(["code_hash", "file_hash", "source", "mode"])  # see the history in format.py
+
+
 def _dicts(batch: Batch, table: str, record: Any) -> list[dict[str, Any]]:
-    """The rows of a table as dicts with the fields of `record`; fields of a later version are left out."""
+    """The rows of a table as dicts with the fields of `record`; fields of a later or older version are left out."""
     rows = batch.tables.get(table)
     if rows is None:
         return []
-    fields = [rows.field(name).to_pylist() for name in record.__slots__]
-    return [dict(zip(record.__slots__, row, strict=True)) for row in zip(*fields, strict=True)]
+    names = [name for name in record.__slots__ if rows.type.get_field_index(name) >= 0 or name not in _ADDED_LATER]
+    fields = [rows.field(name).to_pylist() for name in names]
+    return [dict(zip(names, row, strict=True)) for row in zip(*fields, strict=True)]
 
 
 def _not_in(known: dict[int, Any], columns: list[Array]) -> list[int]:

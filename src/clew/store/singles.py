@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
+_NUMBER = re.compile(r"[<>|=]?(\?|b1|[iu][1248]|f(2|4|8|16))|bool|u?int(8|16|32|64)|float(16|32|64)")
 _SCALAR = '{"$":"numpy.scalar","is":["'  # as values/numpy.py writes it: dtype and bytes in hex
 
 
@@ -41,7 +43,7 @@ def _dtype_of_one(body: str) -> str:
     """The dtype of an array of one number; "" of anything else."""
     try:
         tree = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     if type(tree) is not dict or tree.get("$") not in ("numpy", "torch") or type(tree.get("dtype")) is not str:
         return ""
@@ -53,17 +55,19 @@ def _scalar(body: str) -> float | None:
     try:
         dtype, digits = json.loads(body)["is"]
         found = _read(bytes.fromhex(digits), dtype)
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
     return float(found[0]) if found is not None and len(found) == 1 else None
 
 
 def _read(raw: bytes, dtype: Any) -> npt.NDArray[np.float64] | None:
     """Numbers that a float can hold; None of complex numbers, dates and what NumPy has no name for."""
-    if dtype == "bfloat16":
-        return (np.frombuffer(raw, "<u2").astype("<u4") << 16).view("<f4").astype(np.float64)
     try:
-        known = np.dtype("?" if dtype == "bool" else dtype)
-        return np.frombuffer(raw, known).astype(np.float64) if known.kind in "fiub" else None
+        if dtype == "bfloat16":
+            return (np.frombuffer(raw, "<u2").astype("<u4") << 16).view("<f4").astype(np.float64)
+        if type(dtype) is not str or not _NUMBER.fullmatch(dtype):
+            return None
+        with np.errstate(over="ignore"):  # a long double may be Inf here
+            return np.frombuffer(raw, np.dtype(dtype)).astype(np.float64)
     except (TypeError, ValueError):
         return None

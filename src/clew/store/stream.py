@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from clew.errors import FormatError
-from clew.store.arrays import view
+from clew.store.checking import is_compressed, is_plain, require_own_bytes, require_sense
 from clew.store.files import read_range, size_of
 from clew.store.format import FORMAT, schema
 from clew.store.framing import End, Frame, Gap, frames, header_is_whole, header_length
@@ -21,10 +21,11 @@ _FORMAT_KEY: Final = b"clew.format"
 
 
 class Batch(NamedTuple):
-    """One flush: the rows of each table that has any, and how long the blob file was then."""
+    """One flush: the rows of each table that has any, how long the blob file was then, and when that was, in ns."""
 
     tables: dict[str, pa.StructArray]
     blob_length: int
+    time: int
 
 
 class RecordStream:
@@ -100,7 +101,7 @@ class RecordStream:
             return self._do_without_header(view)
         try:
             written = pa.ipc.read_schema(pa.py_buffer(view[:length]))
-        except (pa.ArrowException, ValueError, OSError):
+        except Exception:  # pyarrow has many ways to say that a schema is none
             return self._do_without_header(view)
         version = _version(written)
         if version > FORMAT:
@@ -127,11 +128,16 @@ class RecordStream:
     def _decode(self, message: pa.Buffer, frame: Frame) -> list[Batch]:
         """The batch of a message with the right checksum; none if its content makes no sense all the same."""
         try:
-            found = pa.ipc.read_record_batch(pa.ipc.read_message(message), self._schema)
+            read = pa.ipc.read_message(message)
+            if is_compressed(memoryview(read.metadata)):
+                raise ValueError("it is compressed")
+            found = pa.ipc.read_record_batch(read, self._schema)
             found.validate(full=True)
+            require_own_bytes(found, len(message))
             return [_batch(found)]
-        except (pa.ArrowException, ValueError, OSError) as error:
-            self.damage.append(f"the batch at byte {frame.start:,} of {self._path.name} makes no sense: {error}")
+        except Exception as error:  # pyarrow has many ways to say that a message is none
+            what = f"the batch at byte {frame.start:,} of {self._path.name} makes no sense: {error!s:.200}"
+            self.damage.append(what)
             return []
 
     def _tell_gap(self, gap: Gap | None) -> None:
@@ -156,15 +162,15 @@ class RecordStream:
 def _version(written: pa.Schema) -> int:
     try:
         return int((written.metadata or {})[_FORMAT_KEY])
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, OverflowError):
         return 0
 
 
 def _is_ours(written: pa.Schema) -> bool:
-    """True if every column that we know has, where it is there, the type that we know."""
-    return _version(written) > 0 and all(
-        _fits(ours, written.field(ours.name)) for ours in schema() if written.get_field_index(ours.name) >= 0
-    )
+    """True if every column that we know has, where it is there, the type that we know, and any other a plain one."""
+    if _version(written) < 1 or not all(is_plain(field.type) for field in written):
+        return False
+    return all(_fits(ours, written.field(ours.name)) for ours in schema() if written.get_field_index(ours.name) >= 0)
 
 
 def _fits(ours: pa.Field, theirs: pa.Field) -> bool:
@@ -190,18 +196,10 @@ def _batch(found: pa.RecordBatch) -> Batch:
         table = tables[name]
         if table is not None:
             _require_no_nulls(table, fields)
-    _require_spans(tables["changes"], tables["spans"])
+    require_sense(tables)
     blobs = found.column("blobs")[0].as_py() if "blobs" in found.schema.names else 0
-    return Batch({name: table for name, table in tables.items() if table is not None}, blobs or 0)
-
-
-def _require_spans(changes: pa.StructArray | None, spans: pa.StructArray | None) -> None:
-    """ValueError if the spans are not those of the changes; format 1 has none."""
-    if changes is None or changes.type.get_field_index("call") >= 0:
-        return
-    counts = view(spans.field("changes")) if spans is not None else np.empty(0, np.int64)
-    if (counts < 0).any() or counts.sum() != len(changes):
-        raise ValueError(f"it has {len(changes)} changes, and spans for {counts.sum()}")
+    time = found.column("time")[0].as_py() if "time" in found.schema.names else 0
+    return Batch({name: table for name, table in tables.items() if table is not None}, blobs or 0, time or 0)
 
 
 @cache

@@ -86,6 +86,13 @@ class ValueTable:
                 found[place] = outline
         return found
 
+    def stored_bytes(self, ids: Array) -> Array:
+        """How many bytes the body and the parts of each value have."""
+        sizes = np.zeros(len(ids), np.int64)
+        for places, batch in self._by_batch(ids):
+            sizes[places] = _stored_bytes(batch)
+        return sizes
+
     def single_numbers(self, ids: Iterable[int]) -> tuple[Array, Array]:
         """The number in each array or scalar of one element, at the speed of columns, and which have one."""
         wanted = np.fromiter(ids, np.int64)
@@ -172,16 +179,25 @@ def _heads(batch: pa.StructArray) -> Iterator[Value]:
         yield Value(type, None, [], kept, why, summary, digest)
 
 
-def _outlined(batch: pa.StructArray) -> Iterator[Outline]:
-    bodies = batch.field("body")
+def _stored_bytes(batch: pa.StructArray) -> Array:
+    """Of each value of a batch, how many bytes its body and its parts have."""
+    bodies, parts = batch.field("body"), batch.field("parts")
     sizes = np.diff(np.frombuffer(bodies.buffers()[1], np.int64, len(bodies) + 1, 8 * bodies.offset))
-    lengths = batch.field("parts").to_pylist() if len(batch.field("parts").flatten()) else repeat(())
-    for value, size, parts in zip(_heads(batch), sizes.tolist(), lengths, strict=False):
+    offsets = np.frombuffer(parts.buffers()[1], np.int32, len(parts) + 1, 4 * parts.offset)
+    # as floats: what a damaged file says may be more than integers can add
+    lengths = np.concatenate([[0.0], np.cumsum(view(parts.values.field("length")), dtype=np.float64)])
+    of_parts = np.minimum(lengths[offsets[1:]] - lengths[offsets[:-1]], 1 << 60)
+    stored: Array = sizes + of_parts.astype(np.int64)
+    return stored
+
+
+def _outlined(batch: pa.StructArray) -> Iterator[Outline]:
+    for value, size in zip(_heads(batch), _stored_bytes(batch).tolist(), strict=False):
         try:
             value.kept = Kept(value.kept)
         except ValueError:
             value = _without_content(value, f"kept as {value.kept}, which this version of clew does not know")
-        yield Outline(value, size + sum(part["length"] for part in parts))
+        yield Outline(value, size)
 
 
 def _part(fields: dict[str, Any]) -> Part:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import io
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from clew.records import Kept, Note, Summary, Value
 from clew.store.blobs import BlobWriter, Part, cost
@@ -16,6 +17,7 @@ from clew.store.files import write_all
 from clew.store.folder import host_slug
 from clew.store.format import BLOBS_NAME, END_OF_STREAM, FORMAT, RECORDS_NAME, SHARDS_NAME, schema
 from clew.store.framing import header, seal_batch
+from clew.store.state import StateFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +48,7 @@ class ShardWriter:
     ) -> None:
         self._summarise = summarise  # what is left of a value that does not fit any more
         self.folder = _new_shard_folder(run_folder, host, rank, pid)
+        self.writing_since: float | None = None  # by the monotonic clock, while bytes are being handed over
         self.dropped = 0  # values whose bytes the disk budget did not allow
         self._disk = disk
         self._owner = os.getpid()
@@ -53,10 +56,14 @@ class ShardWriter:
         self._inode = os.fstat(self._records.fileno()).st_ino
         self._length = 0
         self._blobs = BlobWriter(self.folder / BLOBS_NAME)
+        opened: list[Any] = [self._records, self._blobs]
         try:
+            self._state = StateFile(self.folder)
+            opened.append(self._state)
             self._append(header(schema(), {"clew.format": str(FORMAT)}))
         except BaseException:
-            self._records.close()
+            for file in opened:
+                file.close()
             raise
 
     @property
@@ -83,14 +90,20 @@ class ShardWriter:
         """Nothing is held back in Python, so there is nothing to push; OSError if the files are no longer there."""
         self._require_usable()
 
-    def close(self) -> None:
-        """Mark the stream as complete. A forked child only lets go of its copies of the files."""
+    def stop(self, reason: str) -> None:
+        """Say that what comes from now on is not written, and why; as far as that can still be said."""
+        if os.getpid() == self._owner:
+            self._state.stop(reason)
+
+    def close(self, *, complete: bool = True) -> None:
+        """Let go of the files, and mark the stream as complete if it is. A forked child only lets go of its copies."""
         try:
-            if not self._records.closed and os.getpid() == self._owner:
+            if complete and not self._records.closed and os.getpid() == self._owner:
                 self._append(END_OF_STREAM)
         finally:
             self._records.close()
             self._blobs.close()
+            self._state.close()
 
     def _require_usable(self) -> None:
         if self._records.closed:
@@ -103,11 +116,14 @@ class ShardWriter:
 
     def _append(self, data: bytes | memoryview) -> None:
         """All of `data` or none: nothing may ever follow half a batch."""
+        self.writing_since = time.monotonic()
         try:
             write_all(self._records, data)
         except BaseException:
             self._cut_back()
             raise
+        finally:
+            self.writing_since = None
         self._length += len(data)
 
     def _cut_back(self) -> None:

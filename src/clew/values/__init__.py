@@ -9,19 +9,21 @@ from clew.records import Summary, Value
 from clew.values.capture import Capture, capture, same_scalar
 from clew.values.classes import type_name
 from clew.values.codec import decode
-from clew.values.jsontext import SCALARS
-from clew.values.keep import AUTO, LIGHT, Keep, parse_keep
+from clew.values.jsontext import SCALAR_IDS, SCALARS
+from clew.values.keep import AUTO, LIGHT, Keep, keep_by_name, parse_keep
 from clew.values.unlooked import Unlooked, unlooked
 
 __all__ = [
     "AUTO",
     "LIGHT",
     "SCALARS",
+    "SCALAR_IDS",
     "Capture",
     "Keep",
     "Unlooked",
     "capture",
     "decode",
+    "keep_by_name",
     "parse_keep",
     "same_scalar",
     "summary_of",

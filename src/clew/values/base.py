@@ -207,6 +207,14 @@ def adapter_for(library: str) -> Any | None:
     return _loaded[library]
 
 
+def load() -> None:
+    """Load now what the first value of each kind would have to wait for, as far as the program has its library."""
+    for library in [*LIBRARIES, *_foreign()]:
+        if library in sys.modules:
+            adapter_for(library)
+    import_module("clew.values.objects")
+
+
 def _foreign() -> dict[str, Any]:
     """Adapters of other packages, by the name of the library they are for."""
     global _entry_points
@@ -221,8 +229,27 @@ def _foreign() -> dict[str, Any]:
     return _entry_points
 
 
+def read_without(library: str) -> None:
+    """From here on this process reads values as if the library were not installed, unless it is loaded already.
+
+    For commands that only show values: importing torch takes longer than all the rest.
+    """
+    if library not in sys.modules:
+        _not_imported.add(library)
+
+
+def is_left_out(library: str) -> bool:
+    """Whether values are read without it though it may be installed."""
+    return library in _not_imported
+
+
+_not_imported: set[str] = set()
+
+
 def optional(library: str) -> Any:
     """The library, or None where a run is read without it."""
+    if library in _not_imported:
+        return None
     try:
         return import_module(library)
     except ImportError:

@@ -14,7 +14,7 @@ _OF_TYPE: Final = type.__dict__
 mro_of: Final[Any] = _OF_TYPE["__mro__"].__get__
 dict_of: Final[Any] = _OF_TYPE["__dict__"].__get__
 _name_of: Final[Any] = _OF_TYPE["__name__"].__get__
-_qualname_of: Final[Any] = _OF_TYPE["__qualname__"].__get__
+qualname_of: Final[Any] = _OF_TYPE["__qualname__"].__get__
 _flags_of: Final[Any] = _OF_TYPE["__flags__"].__get__
 _base_of: Final[Any] = _OF_TYPE["__base__"].__get__
 _basicsize_of: Final[Any] = _OF_TYPE["__basicsize__"].__get__
@@ -27,7 +27,7 @@ _UNSAID: Final = ("builtins", "__main__")  # modules people leave out when they 
 
 def type_name(cls: type) -> str:
     """As people write it: "list", "numpy.ndarray", "mypkg.Config"."""
-    module, name = module_of(cls), _qualname_of(cls)
+    module, name = module_of(cls), qualname_of(cls)
     return name if module in _UNSAID or not module else f"{module}.{name}"
 
 
@@ -63,6 +63,17 @@ def is_python_class(cls: type) -> bool:
 def inherits(cls: type, base: type) -> bool:
     """`issubclass` by the real method resolution order: no `__subclasscheck__`, no `__class__` lies."""
     return any(c is base for c in mro_of(cls))
+
+
+def is_really(value: object, *kinds: type) -> bool:
+    """`isinstance`, which would ask the value for its `__class__`."""
+    return any(inherits(type(value), kind) for kind in kinds)
+
+
+def is_exactly(value: object, *kinds: type) -> bool:
+    """`type(value) in kinds`, which would ask a user's metaclass whether it is equal, or for its hash."""
+    own = type(value)
+    return any(own is kind for kind in kinds)
 
 
 class Layout:

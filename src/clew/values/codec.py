@@ -1,4 +1,10 @@
-"""Reading a body back (see tree.py for how it is written). No user code runs, no user class is imported."""
+"""Reading a body back (see tree.py for how it is written). No user code runs, no user class is imported.
+
+A body may come from anywhere. What is read of it takes memory and time in proportion to its bytes: each field has the
+type it is written with or the value counts as damaged, shapes are compared with the bytes there are before anything is
+made, what is referred to twice is read once, and each part of its bytes belongs to one node. Nesting is bounded by
+`DEEPEST`, keys by `LARGEST_KEY`.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +20,10 @@ from clew.records import Kept, NotKept, Object, Summary, Value
 from clew.values.base import reader_of
 from clew.values.jsontext import all_json, read_atom, types_in
 from clew.values.python import _FACTORIES, ATOM_READERS
+from clew.values.tree import MAX_NESTING
+
+DEEPEST: Final = 2 * MAX_NESTING  # nodes inside one another; no body that clew wrote comes near
+LARGEST_KEY: Final = 100_000  # items of a key, counted as often as they are hashed
 
 
 class _Later:
@@ -54,8 +64,10 @@ class Reader:
     def __init__(self, value: Value) -> None:
         self.value = value
         self.parts = value.parts
+        self._parts_read: set[int] = set()
         self._nodes: list[Any] = []
         self._late = False
+        self._depth = 0
 
     def read_all(self) -> Any:
         assert self.value.body is not None
@@ -64,10 +76,16 @@ class Reader:
 
     def read(self, tree: Any, key: bool = False) -> Any:
         cls = type(tree)
-        if cls is list:
-            return self._read_list(tree)
-        if cls is not dict:
+        if cls is not dict and cls is not list:
             return tree
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise ValueError(f"nested more than {DEEPEST} deep")
+        found = self._read_list(tree) if cls is list else self._read_tagged(tree, key)
+        self._depth -= 1
+        return found
+
+    def _read_tagged(self, tree: dict[str, Any], key: bool) -> Any:
         tag = tree.get("$")
         if tag is None:
             return self._read_dict(tree)
@@ -76,7 +94,7 @@ class Reader:
         if tag == "ref":
             return self._read_ref(tree["to"])
         if tag == "out":
-            return _absent(tree["type"], Kept.PART, tree["why"], key=key)
+            return _absent(text_in(tree, "type"), Kept.PART, text_in(tree, "why"), key=key)
         return self._read_node(tag, tree, key)
 
     def _read_list(self, tree: list[Any]) -> list[Any]:
@@ -98,12 +116,13 @@ class Reader:
     def _read_atom(self, tag: str, tree: dict[str, Any]) -> Any:
         given = tree["is"]
         if tag == "long-bytes":
-            return bytes(self.parts[given])
+            return bytes(self._part(given))
         if tag == "cut-text":
-            ends = [self.read(x) for x in given]
-            return NotKept("str", Kept.PART, tree["why"], Summary(length=tree["length"]), f"{ends[0]}…{ends[1]}")
+            first, last = (exactly(str, self.read(x)) for x in given)
+            return NotKept("str", Kept.PART, text_in(tree, "why"), _length_of(tree), f"{first}…{last}")
         if tag == "cut-bytes":
-            return NotKept("bytes", Kept.PART, tree["why"], Summary(length=tree["length"]), self.read(given))
+            part = exactly(bytes, self.read(given))
+            return NotKept("bytes", Kept.PART, text_in(tree, "why"), _length_of(tree), part)
         found = ATOM_READERS.get(tag)
         if found is not None:
             return found(given)
@@ -111,9 +130,20 @@ class Reader:
         return read_atom(tag, given) if library is None else library(tree, self)
 
     def _read_ref(self, number: int) -> Any:
-        found = self._nodes[number]
+        found = self._nodes[index_in(number, len(self._nodes))]
         self._late |= type(found) is _Later
         return found
+
+    def part(self, tree: dict[str, Any]) -> Any:
+        """The bytes a node points to."""
+        return self._part(tree["part"])
+
+    def _part(self, number: Any) -> Any:
+        index = index_in(number, len(self.parts))
+        if index in self._parts_read:  # each would be a copy: a few characters for any number of bytes
+            raise ValueError(f"two values in it have the same bytes, part {index}")
+        self._parts_read.add(index)
+        return self.parts[index]
 
     def _read_node(self, tag: str, tree: dict[str, Any], key: bool) -> Any:
         number = len(self._nodes)
@@ -136,6 +166,7 @@ class Reader:
     # ---- immutable containers in a cycle
 
     def _settle(self, found: Any) -> Any:
+        self._settled_tuples: dict[int, Any] = {}  # by id: a tuple met twice is settled once
         for node in self._nodes:
             if type(node) in (list, deque):
                 for index, inside in enumerate(node):
@@ -151,14 +182,43 @@ class Reader:
             return self._nodes[inside.number]
         if type(inside) is not tuple:
             return inside
-        settled = tuple(map(self._settled, inside))
-        return inside if all(map(is_, settled, inside)) else settled
+        known = self._settled_tuples.get(id(inside))
+        if known is None:
+            settled = tuple(map(self._settled, inside))
+            known = inside if all(map(is_, settled, inside)) else settled
+            self._settled_tuples[id(inside)] = known
+        return known
 
 
 def _absent(
     type: str, kept: Kept, why: str, part: Any = None, *, key: bool = False, length: int | None = None
 ) -> NotKept:
     return (KeyNotKept if key else NotKept)(type, kept, why, Summary(length=length), part)
+
+
+# ---- a field of a body has the type it was written with, or the value is damaged
+
+
+def exactly(kind: type, found: Any) -> Any:
+    if type(found) is not kind:
+        raise TypeError(f"a {kind.__name__} was expected, not a {type(found).__name__}")
+    return found
+
+
+def text_in(tree: dict[str, Any], name: str, default: str | None = None) -> str:
+    found: str = exactly(str, tree[name] if default is None else tree.get(name, default))
+    return found
+
+
+def index_in(number: Any, count: int) -> int:
+    """`number`, if it is a place among `count`: a negative one would count from the end."""
+    if type(number) is not int or not 0 <= number < count:
+        raise ValueError(f"there is no number {number!r:.20}")
+    return number
+
+
+def _length_of(tree: dict[str, Any]) -> Summary:
+    return Summary(length=exactly(int, tree["length"]))
 
 
 # ---- one function for each tag of Python's own
@@ -174,12 +234,33 @@ def _pairs(tree: dict[str, Any], reader: Reader) -> list[tuple[Any, Any]]:
 
 
 def _hashable(key: Any) -> Hashable:
-    """What was a key may have been read back as something that cannot be one (a tensor without torch)."""
+    """What was a key may have been read back as something that cannot be one (a tensor without torch).
+
+    Hashing a tuple hashes all it holds, again and again where something is in it twice, and has no bound of its own.
+    """
+    if type(key) is tuple and _hashed_items(key) > LARGEST_KEY:
+        raise ValueError(f"a key of more than {LARGEST_KEY:,} items")
     try:
         hash(key)
     except TypeError:
         return KeyNotKept(type(key).__name__, Kept.FULL, "cannot be a key here", Summary(), key)
     return key  # type: ignore[no-any-return]
+
+
+def _hashed_items(key: tuple[Any, ...]) -> int:
+    """How many items hashing this tuple visits; more than LARGEST_KEY where it nests deeper than DEEPEST."""
+    sizes: dict[int, int] = {}
+
+    def size(item: Any, depth: int) -> int:
+        if type(item) is not tuple:
+            return 1
+        if depth > DEEPEST:
+            return LARGEST_KEY + 1
+        if id(item) not in sizes:
+            sizes[id(item)] = 1 + sum(size(x, depth + 1) for x in item)
+        return sizes[id(item)]
+
+    return size(key, 0)
 
 
 def _read_tuple(tree: dict[str, Any], reader: Reader, key: bool) -> Any:
@@ -207,7 +288,8 @@ def _read_slice(tree: dict[str, Any], reader: Reader, key: bool) -> Any:
 
 
 def _read_proxy(tree: dict[str, Any], reader: Reader, key: bool) -> Any:
-    return types.MappingProxyType(next(_items(tree, reader)))
+    inner = next(_items(tree, reader))
+    return types.MappingProxyType(inner) if type(inner) is dict else inner
 
 
 def _read_mapping(make: Callable[[], Any]) -> Callable[[dict[str, Any], Reader, bool], Any]:
@@ -235,8 +317,8 @@ def _read_namespace(tree: dict[str, Any], reader: Reader, key: bool) -> Any:
 
 def _read_object(tree: dict[str, Any], reader: Reader, key: bool) -> Any:
     if key:
-        return KeyObject(tree["type"], _attributes(tree, reader, key))
-    out = reader.begin(Object(tree["type"], {}))
+        return KeyObject(text_in(tree, "type"), _attributes(tree, reader, key))
+    out = reader.begin(Object(text_in(tree, "type"), {}))
     out.attributes.update(_attributes(tree, reader, key))
     return out
 
@@ -248,7 +330,7 @@ def _attributes(tree: dict[str, Any], reader: Reader, key: bool) -> dict[str, An
 
 
 def _read_opaque(tree: dict[str, Any], reader: Reader, key: bool) -> Any:
-    return _absent(tree["type"], Kept.OPAQUE, tree["why"], tree["name"] or None, key=key)
+    return _absent(text_in(tree, "type"), Kept.OPAQUE, text_in(tree, "why"), text_in(tree, "name") or None, key=key)
 
 
 def _read_cut(tree: dict[str, Any], reader: Reader, key: bool) -> Any:
@@ -257,19 +339,23 @@ def _read_cut(tree: dict[str, Any], reader: Reader, key: bool) -> Any:
         part: Any = dict(_pairs(tree, reader))
     else:
         part = list(_items(tree, reader))
-    return _absent(tree["type"], Kept.PART, tree["why"], part, key=key, length=tree["length"])
-
-
-def _part(tree: dict[str, Any], reader: Reader) -> Any:
-    return reader.parts[tree["part"]] if "part" in tree else None
+    length = exactly(int, tree["length"])
+    return _absent(text_in(tree, "type"), Kept.PART, text_in(tree, "why"), part, key=key, length=length)
 
 
 def _read_buffer(make: Callable[[Any, dict[str, Any]], Any]) -> Callable[[dict[str, Any], Reader, bool], Any]:
     def read(tree: dict[str, Any], reader: Reader, key: bool) -> Any:
-        raw = _part(tree, reader)
+        raw = reader.part(tree) if "part" in tree else None
         return _absent(tree["$"], Kept.SUMMARY, "its bytes were not kept", key=key) if raw is None else make(raw, tree)
 
     return read
+
+
+def _make_array(raw: Any, tree: dict[str, Any]) -> Any:
+    found = array.array(text_in(tree, "code"), bytes(raw))
+    if found.typecode in "uw":
+        found.tounicode()  # ValueError for what is no character, which would else come up when it is shown
+    return found
 
 
 def _make_view(raw: Any, tree: dict[str, Any]) -> memoryview:
@@ -296,7 +382,7 @@ _READERS: Final[dict[str, Callable[..., Any]]] = {
     "opaque": _read_opaque,
     "cut": _read_cut,
     "bytearray": _read_buffer(lambda raw, tree: bytearray(raw)),
-    "array": _read_buffer(lambda raw, tree: array.array(tree["code"], bytes(raw))),
+    "array": _read_buffer(_make_array),
     "memoryview": _read_buffer(_make_view),
 }
 
@@ -306,7 +392,7 @@ def decode(value: Value) -> Any:
     try:
         found = None if value.body is None else Reader(value).read_all()
     except Exception as error:
-        why = f"its record is damaged and cannot be read back ({type(error).__name__}: {error})"
+        why = f"its record is damaged and cannot be read back ({type(error).__name__}: {error!s:.200})"
         return NotKept(value.type, value.kept, why, value.summary)
     if value.kept == Kept.FULL:
         return found

@@ -140,10 +140,16 @@ def _read_complex(given: Any) -> complex:
     return complex(real, imag)
 
 
+def _read_float(given: Any) -> float:
+    if type(given) is not str:
+        raise TypeError("a float that JSON has no word for is written as text")
+    return float(given)
+
+
 _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "str": lambda given: b64decode(given).decode("utf-8", "surrogatepass"),
-    "float": float,
-    "int": lambda given: int(given, 16),
+    "float": _read_float,
+    "int": lambda given: int(given, 16),  # hexadecimal, which takes linear time whatever its length
     "bytes": b64decode,
     "complex": _read_complex,
 }

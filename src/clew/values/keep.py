@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -89,3 +89,12 @@ def settled(keep: Keep, obj: object) -> Keep:
     if answer is False or (type(answer) is str and answer == "summary"):
         return SUMMARY
     return replace(keep, choose=None)
+
+
+def keep_by_name(given: Any) -> dict[str, Keep]:
+    """Policies by name; one for all names stands under "*"."""
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        return {str(name): parse_keep(policy) for name, policy in given.items()}
+    return {"*": parse_keep(given)}

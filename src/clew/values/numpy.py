@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from math import prod
 from operator import is_
 from typing import Any, Final
 
@@ -18,11 +19,20 @@ from clew.records import Kept, NotKept, Summary
 from clew.values import objects
 from clew.values.base import SEQUENCE, Handler, Look, Looking, Node, Unwatched
 from clew.values.classes import inherits, module_of, type_name
-from clew.values.dtypes import dtype_text, read_dtype, write_dtype
+from clew.values.dtypes import (
+    check_places,
+    checked_shape,
+    dtype_text,
+    read_dtype,
+    read_shape,
+    require_characters,
+    write_dtype,
+)
 from clew.values.jsontext import plain
 from clew.values.stats import can_describe, describe
 
 _PIECE: Final = 1 << 20  # bytes of a scattered array gathered at a time
+_BYTES_AN_OBJECT: Final = 64  # memory that an array of objects may take for each of its items and bytes of its body
 _LONG_DOUBLE: Final = np.dtype(np.longdouble)
 _HAS_PADDING: Final = _LONG_DOUBLE.itemsize == 16 and np.finfo(np.longdouble).nmant == 63  # 10 bytes mean something
 
@@ -296,8 +306,8 @@ def _padded_hex(x: Any) -> str:
 
 def _read_array(tree: dict[str, Any], reader: Any) -> Any:
     if "part" not in tree:
-        return _not_kept(tree, "numpy.ndarray")
-    array = from_bytes(reader.parts[tree["part"]], read_dtype(tree["dtype"]), tree["shape"])
+        return not_kept(tree, "numpy.ndarray")
+    array = from_bytes(reader.part(tree), read_dtype(tree["dtype"]), tree["shape"])
     kind = tree.get("class")
     if kind == "void":
         return array[()]
@@ -305,25 +315,53 @@ def _read_array(tree: dict[str, Any], reader: Any) -> Any:
     return array if known is None else array.view(known)
 
 
-def from_bytes(raw: Any, dtype: Any, shape: list[int]) -> Any:
-    """An array on the given bytes: not copied if they may be written to (a private memory map), else a copy."""
-    if dtype.itemsize == 0 or memoryview(raw).nbytes == 0:
+def from_bytes(raw: Any, dtype: Any, shape: Any) -> Any:
+    """An array on the given bytes: not copied if they may be written to (a private memory map), else a copy.
+
+    `dtype` is one that `read_dtype` gave; ValueError if the bytes do not fill the shape exactly.
+    """
+    size = memoryview(raw).nbytes
+    shape = checked_shape(shape, dtype.itemsize, size)
+    if not size:
         return np.zeros(shape, dtype)
-    buffer = bytearray(raw) if memoryview(raw).readonly else raw
-    return np.ndarray(tuple(shape), dtype, buffer)
+    array = np.ndarray(shape, dtype, bytearray(raw) if memoryview(raw).readonly else raw)
+    require_characters(array)
+    return array
 
 
-def _not_kept(tree: dict[str, Any], name: str) -> NotKept:
-    return NotKept(name, Kept.SUMMARY, tree.get("why", ""), read_summary(tree.get("summary", {})))
+_SUMMARY_TEXTS: Final = ("dtype", "device")
+_SUMMARY_COUNTS: Final = ("length", "size", "nan", "inf")
+
+
+def not_kept(tree: dict[str, Any], name: str) -> NotKept:
+    """What stands for an array of which only a summary was kept."""
+    why, summary = tree.get("why", ""), tree.get("summary", {})
+    if type(why) is not str or type(summary) is not dict:
+        raise TypeError("the summary of an array is missing")
+    return NotKept(name, Kept.SUMMARY, why, read_summary(summary))
 
 
 def read_summary(given: dict[str, Any]) -> Summary:
-    numbers: Any = {k: float(v["is"]) if type(v) is dict else v for k, v in given.items() if k != "shape"}
-    return Summary(shape=tuple(given.get("shape", ())), **numbers)
+    fields: Any = {name: _summary_field(name, found) for name, found in given.items() if name != "shape"}
+    return Summary(shape=read_shape(given.get("shape", [])), **fields)
+
+
+def _summary_field(name: str, given: Any) -> Any:
+    """A text, a count or a number (an infinity is an atom); TypeError where another kind of thing stands."""
+    if given is None or type(given) is (str if name in _SUMMARY_TEXTS else int):
+        return given
+    if name in (*_SUMMARY_TEXTS, *_SUMMARY_COUNTS):
+        raise TypeError(f"{name} of a summary")
+    return float(given["is"]) if type(given) is dict else float(given)
 
 
 def _read_objects(tree: dict[str, Any], reader: Any) -> Any:
-    array = reader.begin(np.empty(tree["shape"], read_dtype(tree["dtype"])))
+    dtype, shape = read_dtype(tree["dtype"], objects=True), read_shape(tree["shape"])
+    count = len(tree["items"])
+    if prod(shape) != count or count * dtype.itemsize > _BYTES_AN_OBJECT * (count + len(reader.value.body)):
+        raise ValueError(f"{count:,} items do not fill the array")
+    check_places(shape if not count else ())
+    array = reader.begin(np.empty(shape, dtype))
     flat = array.reshape(-1)
     for index, item in enumerate(tree["items"]):
         flat[index] = reader.read(item)
@@ -332,8 +370,10 @@ def _read_objects(tree: dict[str, Any], reader: Any) -> Any:
 
 def _read_masked(tree: dict[str, Any], reader: Any) -> Any:
     data, mask, fill = (reader.read(x) for x in tree["items"])
-    if type(data) is NotKept:
+    if type(data) is not np.ndarray:  # its bytes were not kept
         return data
+    if mask is not None and (type(mask) is not np.ndarray or mask.shape != data.shape):
+        raise ValueError("the mask is not that of the array")
     array: Any = np.ma.MaskedArray(data, mask=np.ma.nomask if mask is None else mask)
     if fill is not None:
         array.fill_value = fill[()] if isinstance(fill, np.ndarray) else fill
@@ -342,7 +382,21 @@ def _read_masked(tree: dict[str, Any], reader: Any) -> Any:
 
 def _read_scalar(tree: dict[str, Any], reader: Any) -> Any:
     dtype, raw = tree["is"]
-    return np.frombuffer(bytes.fromhex(raw), read_dtype(dtype))[0]
+    return from_bytes(bytes.fromhex(raw), read_dtype(dtype), [])[()]
+
+
+def _read_text(tree: dict[str, Any], reader: Any) -> Any:
+    found = reader.read(tree["is"])
+    if type(found) is not str:
+        raise TypeError("a text of NumPy holds a text")
+    return np.str_(found)
+
+
+def _read_bytes(tree: dict[str, Any], reader: Any) -> Any:
+    found = reader.read(tree["is"])
+    if type(found) is not bytes:  # of a number NumPy would make so many zeros
+        raise TypeError("bytes of NumPy hold bytes")
+    return np.bytes_(found)
 
 
 READERS: Final[dict[str, Any]] = {
@@ -350,7 +404,7 @@ READERS: Final[dict[str, Any]] = {
     "numpy.object": _read_objects,
     "numpy.masked": _read_masked,
     "numpy.scalar": _read_scalar,
-    "numpy.str": lambda tree, reader: np.str_(reader.read(tree["is"])),
-    "numpy.bytes": lambda tree, reader: np.bytes_(reader.read(tree["is"])),
-    "numpy.dtype": lambda tree, reader: read_dtype(tree["is"]),
+    "numpy.str": _read_text,
+    "numpy.bytes": _read_bytes,
+    "numpy.dtype": lambda tree, reader: read_dtype(tree["is"], objects=True),
 }

@@ -12,6 +12,7 @@ from xxhash import xxh3_128_digest
 
 from clew.records import Kept, NotKept, Summary, Value
 from clew.values import tables
+from clew.values.arrowtables import read_table, require_dtype
 from clew.values.base import SEQUENCE, Handler, Looking, Node, optional
 from clew.values.classes import inherits, module_of
 from clew.values.codec import Reader
@@ -147,10 +148,7 @@ def _read(tree: dict[str, Any], reader: Any) -> Any:
     items = [reader.read(x) for x in tree.get("items", ())]
     if "part" not in tree:
         return NotKept("pandas", Kept.SUMMARY, tree.get("why", ""), Summary())
-    import pyarrow as pa
-
-    with pa.ipc.open_stream(pa.py_buffer(reader.parts[tree["part"]])) as stream:
-        table = stream.read_all()
+    table = read_table(reader.part(tree))
     if pd is None:
         return table
     return tables.together(table, tree, Reader(Value("dict", dumps(tree["names"]))).read_all(), items)
@@ -158,11 +156,14 @@ def _read(tree: dict[str, Any], reader: Any) -> Any:
 
 def _read_scalar(tree: dict[str, Any], reader: Any) -> Any:
     given = tree["value"]
+    if type(given[0]) is not int:
+        raise TypeError("a moment is written as a count")
     if pd is None:
         return given[0]
     if tree["kind"] == "Timedelta":
         return pd.Timedelta(given[0], unit=given[1]).as_unit(given[1])
-    return pd.Timestamp(given[0], unit=given[1], tz=given[2]).as_unit(given[1])
+    zone = None if given[2] is None else require_dtype(given[2])
+    return pd.Timestamp(given[0], unit=given[1], tz=zone).as_unit(given[1])
 
 
 READERS: Final[dict[str, Any]] = {

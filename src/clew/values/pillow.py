@@ -23,6 +23,7 @@ _BYTES: Final = {"1": 1, "L": 1, "P": 1, "LA": 2, "La": 2, "PA": 2, "RGB": 3, "Y
 _BANDS: Final = {"LA": 2, "La": 2, "PA": 2, "RGB": 3, "YCbCr": 3, "LAB": 3, "HSV": 3}
 _BANDS_OF_FOUR: Final = ("RGBA", "RGBa", "RGBX", "CMYK")
 _DTYPES: Final = {"1": "|b1", "I": "<i4", "F": "<f4", "I;16": "<u2", "I;16L": "<u2", "I;16B": ">u2"}
+_LONGEST_EMPTY_SIDE: Final = 65_536  # of an image without pixels, which takes memory by the row all the same
 _PALETTED: Final = ("P", "PA")
 # What Pillow itself keeps in an instance; anything else in an instance of a user's class is the user's.
 _OF_PILLOW: Final = frozenset((
@@ -218,7 +219,8 @@ def _read(tree: dict[str, Any], reader: Any) -> Any:
             reader.read(item)  # what follows counts on it
         return _not_kept(tree, reader)
     pillow = optional("PIL.Image")
-    raw = bytes(reader.parts[tree["part"]])
+    raw = bytes(reader.part(tree))
+    _require_pixels(tree, len(raw))
     if pillow is None:
         array = reader.begin(_as_array(tree, raw))
         reader.read(tree["items"][0])
@@ -227,16 +229,45 @@ def _read(tree: dict[str, Any], reader: Any) -> Any:
     info = reader.read(tree["items"][0])
     image.info = info if type(info) is dict else {}
     if "filename" in tree:
-        image.filename = reader.read(tree["filename"])
+        image.filename = _read_name(tree, reader)
     return image
 
 
+def _require_pixels(tree: dict[str, Any], size: int) -> None:
+    """ValueError if the bytes are not exactly the pixels: Pillow takes the memory before it looks at them."""
+    mode, (width, height) = tree["mode"], _sides_in(tree)
+    if mode == "1":  # eight pixels in a byte, each row by itself
+        expected = (width + 7) // 8 * height
+    elif mode in _BYTES or mode in _DTYPES or mode in _BANDS_OF_FOUR:
+        expected = width * height * (2 if mode.startswith("I;16") else _BYTES.get(mode, 4))
+    else:
+        raise ValueError(f"an image of mode {mode!r:.20}")
+    if expected != size or (not size and max(width, height) > _LONGEST_EMPTY_SIDE):
+        raise ValueError(f"{size:,} bytes are not an image of {width} times {height} pixels")
+
+
+def _sides_in(tree: dict[str, Any]) -> tuple[int, int]:
+    width, height = tree["size"]
+    if type(width) is not int or type(height) is not int or min(width, height) < 0:
+        raise ValueError("the size of an image is two counts")
+    return width, height
+
+
+def _read_name(tree: dict[str, Any], reader: Any) -> str:
+    name = reader.read(tree["filename"])
+    if type(name) is not str:
+        raise TypeError("a file name is written as text")
+    return name
+
+
 def _not_kept(tree: dict[str, Any], reader: Any) -> NotKept:
-    summary = Summary(_shape(tree["mode"], tree["size"]), _dtype(tree["mode"]))
-    known = {"mode": tree["mode"], "size": tuple(tree["size"])}
+    mode, size, why = tree["mode"], _sides_in(tree), tree.get("why", "")
+    if type(mode) is not str or type(why) is not str:
+        raise TypeError("an image has a mode and a size")
+    known: dict[str, Any] = {"mode": mode, "size": size}
     if "filename" in tree:
-        known["filename"] = reader.read(tree["filename"])
-    return NotKept("PIL.Image.Image", Kept.SUMMARY, tree.get("why", ""), summary, known)
+        known["filename"] = _read_name(tree, reader)
+    return NotKept("PIL.Image.Image", Kept.SUMMARY, why, Summary(_shape(mode, size), _dtype(mode)), known)
 
 
 def _as_image(pillow: Any, tree: dict[str, Any], raw: bytes) -> Any:

@@ -292,6 +292,8 @@ def _read_zone(given: Any) -> Any:
         return dt.timezone(dt.timedelta(*given[0]), *map(_unplain, given[1:]))
     if "key" in given:
         return zoneinfo.ZoneInfo(_unplain(given["key"]))
+    if type(given["type"]) is not str:
+        raise TypeError("the type of a zone is written as text")
     return Object(given["type"], {})
 
 
@@ -307,6 +309,29 @@ def _read_time(given: list[Any]) -> Any:
     return _in_zone("datetime.time", when, zone)
 
 
+def _read_fraction(given: list[Any]) -> fractions.Fraction:
+    """From two integers only: a text such as "1e999999999" would be written out in full."""
+    numerator, denominator = map(_integer, given)
+    return fractions.Fraction(numerator, denominator)
+
+
+def _read_range(given: list[Any]) -> range:
+    return range(*map(_integer, given))
+
+
+def _read_decimal(given: Any) -> decimal.Decimal:
+    if type(given) is not str:
+        raise TypeError("a decimal is written as text")
+    return decimal.Decimal(given)
+
+
+def _integer(x: Any) -> int:
+    found = _unplain(x)
+    if type(found) is not int:
+        raise TypeError("an integer was expected")
+    return found
+
+
 def _in_zone(name: str, when: Any, zone: Any) -> Any:
     """A zone of a user's class cannot be put back; then the parts stand beside each other."""
     return Object(name, {"value": when, "tzinfo": zone}) if type(zone) is Object else when.replace(tzinfo=zone)
@@ -320,10 +345,10 @@ _ATOMS: Final[list[_Atom]] = [
     (dt.timedelta, "timedelta", _write_timedelta, lambda given: dt.timedelta(*given)),
     (dt.timezone, "timezone", _write_zone, _read_zone),
     (zoneinfo.ZoneInfo, "zone", _write_zone, _read_zone),
-    (decimal.Decimal, "decimal", str, decimal.Decimal),
-    (fractions.Fraction, "fraction", _write_fraction, lambda given: fractions.Fraction(*map(_unplain, given))),
+    (decimal.Decimal, "decimal", str, _read_decimal),
+    (fractions.Fraction, "fraction", _write_fraction, _read_fraction),
     (uuid.UUID, "uuid", lambda x: f"{x.int:032x}", lambda given: uuid.UUID(hex=given)),
-    (range, "range", _write_range, lambda given: range(*map(_unplain, given))),
+    (range, "range", _write_range, _read_range),
     (slice, "slice", _write_slice, _read_slice),
     (type(DELETED), "deleted", lambda x: "", lambda given: DELETED),
     (type(Ellipsis), "ellipsis", lambda x: "...", lambda given: ...),

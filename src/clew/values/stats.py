@@ -5,7 +5,6 @@ At capture only for arrays whose bytes are not kept; everything else is left to 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import hypot, sqrt
@@ -14,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from clew.records import Summary, Value
-from clew.values.dtypes import numbers_from
+from clew.values.dtypes import array_in, numbers_from
 
 PIECE: Final = 1 << 18  # elements at a time
 
@@ -101,10 +100,10 @@ def filled(value: Value) -> Summary:
     known = summary.min is not None or summary.nan is not None
     if known or summary.dtype is None or value.body is None or not value.parts:
         return summary
-    tree = json.loads(value.body)
-    if type(tree) is not dict or tree.get("$") not in ("numpy", "torch") or "part" not in tree:
+    array = array_in(value.body)
+    if array is None or array.part >= len(value.parts):
         return summary
-    numbers = numbers_from(value.parts[tree["part"]], tree["dtype"])
+    numbers = numbers_from(value.parts[array.part], array.code)
     if numbers is None or not can_describe(numbers.dtype):
         return summary
     summary = replace(summary)

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from clew.records import Kept
+from clew.values.arrowtables import require_dtype
 from clew.values.base import optional
 from clew.values.classes import module_of
 from clew.values.jsontext import types_in
@@ -259,12 +260,15 @@ def _from_spec(given: dict[str, Any]) -> Any:
         return pd.RangeIndex(*given["range"], name=given["names"][0])
     if len(given["names"]) > 1:
         return pd.MultiIndex.from_tuples(given["labels"], names=given["names"])
-    return pd.Index(given["labels"], dtype=given["dtype"], name=given["names"][0])
+    return pd.Index(given["labels"], dtype=require_dtype(given["dtype"]), name=given["names"][0])
 
 
 def _as_index(frame: Any, labels: dict[str, Any]) -> Any:
     if labels["range"] is not None:
-        return pd.RangeIndex(*labels["range"], name=labels["names"][0])
+        numbers = range(*labels["range"])
+        if numbers[: len(frame) + 1] != numbers or len(numbers) != len(frame):  # a few bytes could ask for any length
+            raise ValueError(f"a range of other than {len(frame):,} labels")
+        return pd.RangeIndex(numbers, name=labels["names"][0])
     if not frame.shape[1]:
         return frame.index
     if frame.shape[1] > 1:

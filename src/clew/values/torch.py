@@ -16,12 +16,12 @@ from typing import Any, Final
 
 from xxhash import xxh3_128, xxh3_128_digest
 
-from clew.records import Kept, NotKept, Summary
-from clew.values import objects
+from clew.records import Kept, Summary
+from clew.values import objects, torchreading
 from clew.values.base import SEQUENCE, Handler, Look, Looking, Node, Unwatched, optional, register
 from clew.values.classes import dict_of, inherits, instance_dict_of, mro_of
 from clew.values.digest import head_of
-from clew.values.jsontext import dumps, plain
+from clew.values.jsontext import dumps
 from clew.values.python import opaque
 
 torch: Any = optional("torch")  # without it, tensors come back as NumPy arrays
@@ -31,6 +31,7 @@ _TINY: Final = 64  # bytes that are sooner compared than hashed
 _modes: Final[Any] = None if torch is None else torch._C._len_torch_function_stack
 _PIECE: Final = 1 << 20  # bytes
 _FIRST: Final = {"part": 0}
+READERS: Final[dict[str, Any]] = torchreading.READERS
 
 
 def claim(cls: type) -> Handler | None:
@@ -423,57 +424,6 @@ def _held_by(module: Any) -> list[Any]:
 def _look_optimizer(obj: Any, walk: Looking) -> Node:
     return opaque(obj, "an optimizer; it is compared by identity")
 
-
-# ---- reading back
-
-
-def _read_tensor(tree: dict[str, Any], reader: Any) -> Any:
-    if "part" not in tree:
-        from clew.values.numpy import read_summary
-
-        return NotKept("torch.Tensor", Kept.SUMMARY, tree.get("why", ""), read_summary(tree.get("summary", {})))
-    raw = reader.parts[tree["part"]]
-    return _as_array(raw, tree) if torch is None else _as_tensor(raw, tree)
-
-
-def _as_tensor(raw: Any, tree: dict[str, Any]) -> Any:
-    dtype = getattr(torch, tree["dtype"])
-    if not memoryview(raw).nbytes:
-        tensor = torch.empty(tree["shape"], dtype=dtype)
-    else:
-        buffer = bytearray(raw) if memoryview(raw).readonly else raw
-        tensor = torch.frombuffer(buffer, dtype=dtype).reshape(tree["shape"])
-    can_have_grad = dtype.is_floating_point or dtype.is_complex
-    return tensor.requires_grad_() if tree["requires_grad"] and can_have_grad else tensor
-
-
-def _as_array(raw: Any, tree: dict[str, Any]) -> Any:
-    from clew.values.dtypes import numbers_from
-
-    numbers = numbers_from(bytearray(raw), tree["dtype"])
-    if numbers is None:
-        summary = Summary(tuple(tree["shape"]), tree["dtype"])
-        return NotKept("torch.Tensor", Kept.FULL, f"{tree['dtype']} needs torch to be read", summary)
-    return numbers.reshape(tree["shape"])
-
-
-def _read_size(tree: dict[str, Any], reader: Any) -> Any:
-    sizes = [reader.read(x) for x in tree["items"]]
-    return tuple(sizes) if torch is None else torch.Size(sizes)
-
-
-def _read_named(tree: dict[str, Any], reader: Any) -> Any:
-    if torch is None:
-        return plain(tree["is"])
-    return getattr(torch, tree["is"]) if tree["$"] == "torch.dtype" else torch.device(tree["is"])
-
-
-READERS: Final[dict[str, Any]] = {
-    "torch": _read_tensor,
-    "torch.size": _read_size,
-    "torch.dtype": _read_named,
-    "torch.device": _read_named,
-}
 
 if torch is not None:
     register(_Base, look=_look_base)

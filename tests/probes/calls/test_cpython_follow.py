@@ -15,6 +15,8 @@ SHARED = {
     (3, 11): ["test_scope", "test_exceptions", "test_generators"],
     (3, 12): ["test_scope", "test_with"],
     (3, 13): ["test_scope", "test_except_star"],
+    (3, 14): ["test_scope", "test_tstring"],
+    (3, 15): ["test_scope", "test_lazy_import"],
 }
 LONG = [
     "test_raise", "test_textwrap textwrap",

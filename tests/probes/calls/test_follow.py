@@ -412,7 +412,7 @@ def main():
     assert len({call.shard for call in run.calls("work")}) == 2
 
 
-def test_recursion_ends_with_the_same_error_at_about_the_same_depth(tmp_path: Path) -> None:
+def test_recursion_ends_with_the_same_error_at_about_the_same_depth(tmp_path: Path, no_garbage: None) -> None:
     source = "deepest = 0\n\ndef main(n=0):\n    global deepest\n    deepest = n\n    return main(n + 1)\n"
     found = []
     for follow in (False, True):
@@ -660,20 +660,17 @@ def test_stats_of_large_arrays_are_taken_when_asked_for(tmp_path: Path) -> None:
     assert call.args["x"].summary.nan is None
 
 
-def test_a_log_that_is_full_is_written_by_the_program_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_that_ends_when_the_recorder_is_late_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from clew.probes.calls import runtime
-    from clew.recorder import recorder
+    from clew.recorder import backlog
 
-    monkeypatch.setattr(runtime, "MOST_ITEMS", 100)
-    monkeypatch.setattr(recorder, "INTERVAL", 3600.0)
-    monkeypatch.setattr(recorder, "HURRY", 3600.0)
-    longest = 0
+    monkeypatch.setattr(backlog, "INTERVAL", 3600.0)
+    lengths = []
     source = """
 def f(i):
     return look(i)
-
-def look(i):
-    return watch(i)
 
 def main(n):
     for i in range(n):
@@ -681,17 +678,19 @@ def main(n):
 """
     module = load(tmp_path, source)
 
-    def watch(i: int) -> int:
-        nonlocal longest
+    def look(i: int) -> int:
         trace = runtime.here.get(None)
-        longest = max(longest, len(trace) if trace is not None else 0)
+        lengths.append(len(trace))
+        if i == 100:
+            trace.due = 0
         return i
 
-    module.watch = watch
-    clew.follow(show=False, skip="watch")(module.main)
+    module.look = look
+    clew.follow(show=False, skip="look")(module.main)
     with clew.run(path=tmp_path / "run") as run:
         module.main(200)
-    assert 50 < longest < 200
+    assert lengths[100] > 500
+    assert lengths[101] < 20
     assert len(clew.open(run.path).calls("f")) == 200
 
 

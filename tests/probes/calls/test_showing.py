@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -134,3 +135,66 @@ def test_a_logger_takes_the_lines_and_a_log_handler_on_it_does_not_put_them_back
         logger.handlers.clear()
     assert any("→ 1" in record.message for record in caplog.records)
     assert names(run) == ["main"]
+
+
+def test_generators_that_take_turns_show_what_happens_in_each_of_them(tmp_path: Path) -> None:
+    source = """
+def numbers(name):
+    x = name
+    yield x
+    x = name * 2
+    yield x
+
+def main():
+    a, b = numbers("a"), numbers("b")
+    first = next(a)
+    second = next(b)
+    third = next(a)
+    a.close()
+    return first + second + third
+"""
+    lines = printed(tmp_path, source, "x", "first", "second", "third")
+    assert [re.sub(r"  followed_\w+\.py:\d+|  [0-9.]+ .?s\b", "", line) for line in lines] == [
+        "main",
+        "├─ numbers",
+        "│  ├─ name: 'a'",
+        "│  ├─ x@3  'a'",
+        "├─ first@10  'a'",
+        "├─ second@11  'b'",
+        "│  ├─ x@5  'a' → 'aa'  [numbers #1]",
+        "├─ third@12  'aa'",
+        "│  └─ → None  [numbers #1]",
+        "└─ → 'abaa'",
+        "├─ numbers  [numbers #2]",
+        "│  ├─ name: 'b'",
+        "│  ├─ x@3  'b'",
+        "│  └─ → None",
+    ]
+
+
+def test_tasks_that_take_turns_are_told_apart(tmp_path: Path) -> None:
+    source = """
+import asyncio
+
+async def work(name, other):
+    x = name
+    await asyncio.sleep(0)
+    x = name * 2
+    await asyncio.sleep(0)
+    return x
+
+async def both():
+    return await asyncio.gather(work("a", 1), work("b", 2.5))
+
+def main():
+    return asyncio.run(both())
+"""
+    lines = [re.sub(r"  [0-9.]+ .?s\b", "", line) for line in printed(tmp_path, source, "x")]
+    assert [line for line in lines if "x@" in line or "→ '" in line] == [
+        "│  │  ├─ x@5  'a'",
+        "│  │  ├─ x@7  'a' → 'aa'",
+        "│  │  └─ → 'aa'",
+        "│  │  ├─ x@5  'b'",
+        "│  │  ├─ x@7  'b' → 'bb'",
+        "│  │  └─ → 'bb'",
+    ]

@@ -78,6 +78,43 @@ def total(xs: list[float]) -> list[float]:
 
 
 @clew.op
+def upper_rows(xs: list[str]) -> list[str]:
+    if "fail" in xs:
+        raise ValueError("fail")
+    return [x.upper() for x in xs]
+
+
+@clew.op
+def classes(xs: Any) -> list[str]:
+    return [type(xs).__name__] * len(xs)
+
+
+@clew.op
+def count_of(record: Any) -> int:
+    return len(record)
+
+
+@clew.op
+def repeated(text: str) -> str:
+    return text + text
+
+
+@clew.op
+def half(number: float) -> float:
+    return number / 2
+
+
+@clew.op
+def sum_of_columns(record: dict[str, Any]) -> Any:
+    return record["a"] + record["b"]
+
+
+@clew.op
+def list_of(xs: list[int]) -> list[int]:
+    return list(xs)
+
+
+@clew.op
 def held_up(x: int, folder: str) -> int:
     """Number 30 waits until it is let go, and says in which process."""
     place = Path(folder)
@@ -139,3 +176,81 @@ def summed(xs: list[float]) -> Any:
 
 def waiting(x: int, folder: str) -> Any:
     return held_up(x, folder)
+
+
+def refused_rows(xs: list[str]) -> Any:
+    return upper_rows(xs)
+
+
+def named_rows(xs: Any) -> Any:
+    return classes(xs)
+
+
+def by_length(xs: list[float]) -> Any:
+    """It decides by the length of the batch."""
+    match len(xs):
+        case 1:
+            return [2 * xs[0]]
+        case 2:
+            return [2 * xs[0], 2 * xs[1]]
+        case 3:
+            return [2 * xs[0], 2 * xs[1], 2 * xs[2]]
+    return [2 * xs[0], 2 * xs[1], 2 * xs[2], 2 * xs[3]]
+
+
+def counted_columns(record: Any) -> Any:
+    return count_of(record)
+
+
+def summed_columns(record: dict[str, Any]) -> Any:
+    return sum_of_columns(record)
+
+
+def doubled_text(text: str) -> Any:
+    return repeated(text)
+
+
+def halved(number: float) -> Any:
+    return half(number)
+
+
+def scored(frame: Any, factor: float = 2.0) -> Any:
+    """A frame with one column more; rows that are below zero are refused."""
+    if (frame["a"] < 0).any():
+        raise ValueError("below zero")
+    frame["score"] = frame["a"] * factor + frame["b"]
+    frame["rows"] = len(frame)
+    return frame
+
+
+def column_sum(a: Any, b: Any = 0) -> Any:
+    return a + b
+
+
+def centred(x: Any) -> Any:
+    return {"twice": x * 2, "rows": [len(x)] * len(x)}
+
+
+def renumbered(frame: Any) -> Any:
+    return frame[["a"]].reset_index(drop=True)
+
+
+def several(xs: list[int]) -> Any:
+    return {"same": list_of(xs), "text": texts_in(xs)}
+
+
+@clew.op
+def texts_in(xs: list[int]) -> Any:
+    return [str(x) for x in xs]
+
+
+def above(xs: list[float]) -> Any:
+    """It decides by all rows of a batch."""
+    if sum_of(xs) > 10:
+        return [0.0 for _ in xs]
+    return list_of(xs)
+
+
+@clew.op
+def sum_of(xs: list[float]) -> float:
+    return sum(xs)

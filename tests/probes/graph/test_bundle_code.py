@@ -323,6 +323,15 @@ def test_lambdas_and_closures_are_saved_with_what_they_hold(tmp_path: Path) -> N
     assert loaded(clew.record(lambda x: double(add(x)), 1), tmp_path)(x=0) == 242
 
 
+def test_lambdas_of_one_line_are_told_apart(tmp_path: Path) -> None:
+    def pipeline(rows: Any) -> Any:
+        return sorted(rows, key=lambda row: row[0]), sorted(rows, key=lambda row: row[1]), max(rows, key=lambda row: 0)
+
+    graph = clew.record(pipeline, rows=[(1, 2)])
+    rows = [(1, 9), (3, 4), (2, 5)]
+    assert loaded(graph, tmp_path)(rows=rows) == pipeline(rows)
+
+
 def test_classes_inside_functions(tmp_path: Path) -> None:
     offset = 5
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -434,6 +435,48 @@ def test_files_outside_the_project_need_a_word(ops: Any, tmp_path: Path, monkeyp
         assert "outside the project folder" in str(error) and 'assets="anywhere"' in str(error)
     (path,), _ = elsewhere(ops.Holding(outside), tmp_path, monkeypatch, assets="anywhere")
     assert path.read_text() == "far" and path != outside
+
+
+@pytest.mark.parametrize("name", ["outside.txt", "folder", "link.txt"])
+def test_each_remedy_of_a_refused_file_works_in_that_very_call(ops: Any, tmp_path: Path, name: str) -> None:
+    (tmp_path / "outside.txt").write_text("far")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.txt").write_text("far")
+    Path("link.txt").symlink_to(tmp_path / "outside.txt")
+    given = Path("link.txt") if name == "link.txt" else tmp_path / name
+    op = ops.Holding(given)
+    remedies = _remedies(refusal(op, tmp_path))
+    assert len(remedies) == 3
+    taken = []
+    for number, remedy in enumerate(remedies):
+        path = clew.record(lambda x: op(x), 1).save(tmp_path / f"bundle{number}", assets=remedy)
+        ((found,), _) = clew.load(path, trusted=True)(x=1)
+        taken.append(found != given)
+    assert taken == [True, True, False]
+
+
+@pytest.mark.parametrize("name", ["token.txt", "keys/id_rsa"])
+def test_the_remedy_of_a_refused_secret_works_in_that_very_call(ops: Any, tmp_path: Path, name: str) -> None:
+    Path("keys").mkdir()
+    Path(name).write_text("s3cret")
+    Path("keys/public.txt").write_text("public")
+    op = ops.Holding(Path(name).parent if "/" in name else Path(name))
+    (remedy,) = _remedies(refusal(op, tmp_path))
+    path = clew.record(lambda x: op(x), 1).save(tmp_path / "bundle", assets=remedy)
+    assert not list(path.rglob(Path(name).name))
+
+
+def test_the_remedy_of_a_project_that_was_given_whole_works_in_that_very_call(ops: Any, tmp_path: Path) -> None:
+    op = ops.Holding(Path.cwd())
+    (remedy,) = _remedies(refusal(op, tmp_path))
+    path = clew.record(lambda x: op(x), 1).save(tmp_path / "bundle", assets=remedy)
+    assert not (path / "assets").exists()
+
+
+def _remedies(error: Any) -> list[Any]:
+    """The values for assets= that an error offers."""
+    found = re.findall(r"assets=(\[.*?\]|\"anywhere\"|lambda path: path != '[^']*')", str(error))
+    return [eval(text) for text in found]
 
 
 def test_the_root_of_the_machine_is_no_project(ops: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import io
+import logging
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -75,8 +76,14 @@ def kinds(path: Path) -> list[str]:
     return [value["$"] for value in page_of(path)["objects"]]
 
 
+def without_text(module: nn.Module) -> nn.Module:
+    """The module, of a class whose text nobody has."""
+    module.__class__ = type("Textless", (type(module),), {})
+    return module
+
+
 def test_an_exported_module_needs_no_code_and_takes_other_batch_sizes(nets: Any, tmp_path: Path) -> None:
-    model = clew.op(nets.Exported().eval())
+    model = clew.op(without_text(nets.Exported().eval()))
     graph = clew.record(lambda ids: model(ids), torch.zeros(1, 3, dtype=torch.long))
     graph.save(tmp_path / "bundle")
     assert kinds(tmp_path / "bundle") == ["exported"]
@@ -86,6 +93,128 @@ def test_an_exported_module_needs_no_code_and_takes_other_batch_sizes(nets: Any,
         ids = torch.randint(10, shape)
         assert torch.equal(loaded(ids=ids)["hidden"], graph(ids=ids)["hidden"])
         assert loaded(ids=ids)["size"] == shape[0]
+
+
+def test_a_module_whose_class_is_in_the_bundle_is_itself(nets: Any, tmp_path: Path) -> None:
+    model = nets.Exported().eval().to(torch.float64)
+    graph = clew.record(lambda ids: model(ids), torch.zeros(1, 3, dtype=torch.long))
+    graph.save(tmp_path / "bundle")
+    loaded = clew.load(tmp_path / "bundle", trusted=True)
+    (again,) = (operator.target for operator in loaded.operators)
+    assert type(again).__name__ == "Exported" and not again.training
+    assert [name for name, _ in again.named_parameters()] == [name for name, _ in model.named_parameters()]
+    for ours, theirs in zip(again.parameters(), model.parameters(), strict=True):
+        assert torch.equal(ours, theirs) and ours.dtype == theirs.dtype and ours.requires_grad == theirs.requires_grad
+    ids = torch.randint(10, (5, 4))
+    assert loaded(ids=ids)["hidden"].requires_grad
+    with torch.no_grad():
+        assert not loaded(ids=ids)["hidden"].requires_grad
+
+
+def test_a_module_that_trains_goes_on_training(nets: Any, tmp_path: Path) -> None:
+    model = nets.Exported().train()
+    graph = clew.record(lambda ids: model(ids), torch.randint(10, (4, 3)))
+    graph.save(tmp_path / "bundle", test=False)  # dropout draws, and the batches are counted
+    loaded = clew.load(tmp_path / "bundle", trusted=True)
+    ids = torch.randint(10, (6, 3))
+    torch.manual_seed(1)
+    expected = model(ids)["hidden"]
+    torch.manual_seed(1)
+    assert torch.equal(loaded(ids=ids)["hidden"], expected)
+
+
+UNSAVABLE = """
+    import torch
+    connection = (letter for letter in "abc")
+
+    class Logging(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(3, 3)
+        def forward(self, x):
+            return self.layer(x)
+        def log(self):
+            return next(connection)
+    """
+
+
+def test_a_class_that_reaches_what_cannot_be_saved_is_exported(project: Path, tmp_path: Path) -> None:
+    write(project, {"logging_net.py": UNSAVABLE})
+    model = importlib.import_module("logging_net").Logging()
+    graph = clew.record(lambda x: model(x), torch.ones(2, 3))
+    graph.save(tmp_path / "bundle")
+    assert "exported" in kinds(tmp_path / "bundle")
+    x = torch.rand(5, 3)
+    assert torch.equal(clew.load(tmp_path / "bundle", trusted=True)(x=x), model(x))
+
+
+@pytest.mark.parametrize("held", ["an optimizer", "data"])
+def test_what_a_module_keeps_from_its_training_is_not_in_the_bundle(nets: Any, tmp_path: Path, held: str) -> None:
+    model = nets.Exported().eval()
+    model.kept = torch.optim.Adam(model.parameters()) if held == "an optimizer" else Secret("private")
+    clew.record(lambda ids: model(ids), torch.zeros(2, 3, dtype=torch.long)).save(tmp_path / "bundle")
+    assert kinds(tmp_path / "bundle") == ["exported"]
+
+
+def test_settings_of_a_module_do_not_keep_it_from_being_itself(nets: Any, tmp_path: Path) -> None:
+    model = nets.Exported().eval()
+    model.settings = {"rate": 0.5, "names": ["a"], "act": torch.relu, "dtype": torch.float32}
+    model.logger = logging.getLogger("net")
+    clew.record(lambda ids: model(ids), torch.zeros(2, 3, dtype=torch.long)).save(tmp_path / "bundle")
+    assert "exported" not in kinds(tmp_path / "bundle")
+
+
+class Secret(dict[str, str]):
+    """More than settings."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__({str(number): text for number in range(20_000)})
+
+
+def test_what_a_module_that_could_not_be_saved_has_left_is_not_in_the_bundle(project: Path, tmp_path: Path) -> None:
+    model = nn.Linear(64, 64)
+    model.letters = iter("abc")  # type: ignore[assignment]
+    graph = clew.record(lambda x: model(x), torch.ones(2, 64))
+    graph.save(tmp_path / "bundle")
+    assert kinds(tmp_path / "bundle") == ["exported"]
+    assert not (tmp_path / "bundle" / "arrays.safetensors").exists()
+
+
+def test_parameters_that_are_one_stay_one(project: Path, tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    model[1].weight = model[0].weight
+    clew.record(lambda x: model(x), torch.ones(2, 3)).save(tmp_path / "bundle")
+    again = clew.load(tmp_path / "bundle", trusted=True).operators[0].target
+    assert again[1].weight is again[0].weight
+
+
+def test_weights_keep_the_order_of_their_memory(project: Path, tmp_path: Path) -> None:
+    model = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    clew.record(lambda x: model(x), torch.rand(2, 3, 8, 8)).save(tmp_path / "bundle")
+    again = clew.load(tmp_path / "bundle", trusted=True).operators[0].target
+    assert again.weight.stride() == model.weight.stride()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        nn.LSTM(3, 4, batch_first=True),
+        nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval(),
+        nn.utils.parametrizations.weight_norm(nn.Linear(4, 4)),
+        nn.Sequential(nn.Conv1d(2, 3, 2), nn.BatchNorm1d(3), nn.GELU()).eval(),
+    ],
+    ids=["recurrent", "attention", "parametrised", "convolution"],
+)
+def test_modules_of_torchs_own(model: nn.Module, project: Path, tmp_path: Path) -> None:
+    size = 3 if isinstance(model, nn.LSTM) else 4
+    graph = clew.record(lambda x: model(x), torch.rand(2, 2, size))
+    graph.save(tmp_path / "bundle")
+    x = torch.rand(3, 2, size)
+    loaded, original = clew.load(tmp_path / "bundle", trusted=True)(x=x), model(x)
+    assert ("exported" in kinds(tmp_path / "bundle")) == hasattr(model, "parametrizations")  # those have no class
+    if isinstance(model, nn.LSTM):
+        loaded, original = loaded[0], original[0]
+    torch.testing.assert_close(loaded, original)
 
 
 def test_what_cannot_be_exported_is_kept_as_source_and_weights(
@@ -237,7 +366,7 @@ def test_a_device_that_is_not_there_is_no_fault_of_the_bundles(
 
 
 def test_no_pickle_hides_in_an_exported_model(nets: Any, tmp_path: Path) -> None:
-    model = clew.op(nets.Exported().eval())
+    model = clew.op(without_text(nets.Exported().eval()))
     clew.record(lambda ids: model(ids), torch.zeros(2, 3, dtype=torch.long)).save(tmp_path / "bundle")
     archive = tmp_path / "bundle" / "models" / "0.pt2"
     with zipfile.ZipFile(archive) as members:
@@ -295,3 +424,29 @@ def test_it_runs_in_another_process_without_the_source(tmp_path: Path) -> None:
         print([part.tolist() for part in graph(ids=torch.arange(10).reshape(5, 2))])
         """
     assert python(program, tmp_path / "else", str(tmp_path / "bundle.zip")) == here
+
+
+LOOPING = """
+import torch
+
+class Looping(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = torch.nn.Linear(3, 3)
+
+    def forward(self, x):
+        return torch.stack([self.cell(x[:, t]) for t in range(x.shape[1])]).sum(0)
+"""
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_a_size_that_the_examples_vary_is_not_fixed(batch: int, project: Path, tmp_path: Path) -> None:
+    write(project, {"looping.py": LOOPING})
+    from looping import Looping  # type: ignore[import-not-found]
+
+    model = clew.op(Looping())
+    lengths = [torch.rand(batch, length, 3) for length in (5, 7)]
+    clew.record(lambda x: model(x), lengths).save(tmp_path / "bundle")
+    loaded = clew.load(tmp_path / "bundle", trusted=True)
+    for x in (*lengths, torch.rand(2, 9, 3)):
+        assert torch.equal(loaded(x=x), model(x))

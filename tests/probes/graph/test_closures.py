@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import functools
+import heapq
+import re
 from typing import Any
 
 import pytest
@@ -212,3 +214,40 @@ def test_a_function_that_changes_what_it_sees_is_not_given_to_a_library() -> Non
 
     with pytest.raises(GraphError):
         recorded(pipeline, [3, 1, 2])
+
+
+def of_word(table: Any, word: str) -> Any:
+    return table.get(word, len(word))
+
+
+def test_a_function_that_looks_things_up_in_recorded_values_is_given_to_a_library() -> None:
+    def pipeline(text: Any) -> Any:
+        words = text.split()
+        places = {word: number for number, word in enumerate(words)}
+        best = heapq.nlargest(2, places, key=lambda word: (len(word), of_word(places, word)))
+        numbered = re.sub(r"[a-z]+", lambda match: f"{places[match[0]]}", text)
+        words.sort(key=lambda word: -places[word])
+        return best, numbered, words
+
+    graph = holds(pipeline, "a bb ccc", "one", "", "to be or not to be")
+    assert not graph.guards
+
+
+def test_what_such_a_function_sees_may_be_another_value_afterwards() -> None:
+    def pipeline(numbers: Any) -> Any:
+        by = itself({"by": list(numbers)})
+        first = heapq.nsmallest(2, numbers, key=lambda v: by["by"][-1] * v)
+        by["by"].append(-1)
+        second = heapq.nsmallest(2, numbers, key=lambda v: by["by"][-1] * v)
+        by = itself({"by": [1]})
+        return first, second, by
+
+    holds(pipeline, [3, 1, 2], [5, 6, 7, 1], [4])
+
+
+def test_a_function_that_changes_what_it_sees_by_way_of_another_is_seen_through() -> None:
+    def pipeline(numbers: Any) -> Any:
+        seen = itself([])
+        return heapq.nsmallest(2, numbers, key=lambda v: add_one(seen) * v), seen
+
+    refuses(holds(pipeline, [3, 1, 2]), [1, 2, 3])

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import clew
+from clew.probes.graph.parts import copied
 from probes.graph.comparing import holds, recorded
 
 
@@ -45,3 +46,35 @@ def test_a_question_about_a_number_or_a_text_is_no_warning_of_python_s() -> None
         warnings.simplefilter("error")
         graph = clew.record(lambda x: (x is number, x is not text, x is None), 1)
         assert graph(2) == (False, True, False)
+
+
+def test_a_graph_may_decide_deeper_than_python_nests_code() -> None:
+    def decide(x: Any, number: int) -> int:
+        return number * 2 if x == number else decide(x, number - 1)
+
+    graph = clew.record(lambda x: decide(x, 110), [{"x": number} for number in range(111)])
+    assert len(graph.guards) > 100
+    assert [graph(x=number) for number in (0, 50, 110)] == [0, 100, 220]
+
+
+def test_a_container_may_be_nested_deeper_than_python_nests_brackets() -> None:
+    def pipeline(x: Any) -> Any:
+        nested = [x]
+        for _ in range(220):
+            nested = [nested]
+        return nested
+
+    assert recorded(pipeline, 1)(2) == pipeline(2)
+
+
+def test_names_that_python_would_read_as_others_are_given_as_they_are() -> None:
+    holds(lambda text: text.format(**{"ｆ": 1, "f": 2, "__debug__": 3}), "{ｆ}{f}{__debug__}", "{f}{f}{ｆ}")
+
+
+def test_a_constant_that_holds_a_list_often_stays_small() -> None:
+    table: Any = []
+    for _ in range(40):
+        table = [table, table]
+    [first, second] = copied(table)
+    assert first is second
+    assert first is not table[0]

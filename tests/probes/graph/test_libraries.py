@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 import datetime
 import operator
 import os
@@ -22,7 +23,7 @@ import pytest
 import clew
 from clew.errors import GraphError
 from clew.probes.graph.session import ConstantWarning
-from probes.graph.comparing import holds, recorded, refuses, same
+from probes.graph.comparing import holds, recorded, same
 
 NUMBER = re.compile(r"\d+")
 LIBRARY = """
@@ -105,21 +106,37 @@ def test_what_a_defaultdict_makes_is_the_pipeline_s_own() -> None:
             rows[number % 2].append(word)
         return dict(places), list(rows)
 
-    graph = holds(pipeline, ["a", "b"], ["a", "b"])
-    refuses(graph, ["a", "a"])
+    holds(pipeline, ["a", "b"], ["a", "b"], ["a", "a"], [])
 
 
-def test_what_a_library_gives_for_an_input_is_a_constant_and_said(web: Any) -> None:
+def test_a_library_that_an_input_goes_into_is_called_again(web: Any) -> None:
+    there = web.Session("there/")
+
+    def pipeline(query: Any) -> Any:
+        return web.get("host").text, web.get("host", query).text, there.get(query).text
+
+    graph = recorded(pipeline, "a")
+    web.CALLS.clear()
+    assert graph("b") == ("host?None", "host?b", "there/b")
+    assert web.CALLS == ["host", "b"]
+
+
+def test_what_a_library_gives_for_an_input_is_a_constant_on_request_and_said(web: Any) -> None:
     def pipeline(query: Any) -> Any:
         return web.get("host").text, web.get("host", query).text
 
     with pytest.warns(ConstantWarning, match=r"test_libraries.py:\d+: what get\(\) gave is a constant") as said:
-        graph = recorded(pipeline, "a")
+        graph = clew.record(pipeline, "a", library="constant")
     assert len(said) == 1  # the first call goes by no input
     assert os.path.samefile(said[0].filename, __file__)
     web.CALLS.clear()
     assert graph("b") == ("host?None", "host?a")
     assert web.CALLS == []
+    assert [(note.kind, note.name) for note in graph.notes] == [
+        ("constant", "webby.get"),
+        ("constant by input", "get"),
+    ]
+    assert "it depends on an input, and is a constant of the graph" in graph.show()
 
 
 def test_libraries_are_called_again_if_asked_for(web: Any) -> None:
@@ -138,15 +155,15 @@ def test_libraries_are_called_again_if_asked_for(web: Any) -> None:
     assert web.CALLS == ["b", "host", "host", "b", "x"]  # the first is for what it does, and its result is not used
 
 
-def test_random_numbers_of_the_standard_library_are_drawn_again_if_asked_for() -> None:
+def test_random_numbers_of_the_standard_library_are_drawn_again_unless_constants_are_asked_for() -> None:
     def pipeline(seed: Any) -> Any:
         random.seed(seed)
         return random.random(), random.randint(0, 10**9)
 
-    graph = clew.record(pipeline, 1, library="operator")
-    assert same(graph(2), pipeline(2))
+    for graph in (recorded(pipeline, 1), clew.record(pipeline, 1, library="operator")):
+        assert same(graph(2), pipeline(2))
     with pytest.warns(ConstantWarning):
-        recorded(pipeline, 1)
+        clew.record(pipeline, 1, library="constant")
 
 
 def test_a_library_that_changes_what_holds_a_recorded_value_is_refused(web: Any) -> None:
@@ -161,8 +178,8 @@ def test_a_library_that_changes_what_holds_a_recorded_value_is_refused(web: Any)
 
     for pipeline, example, other in ((own, 1, 2), (given, [1], [2])):
         with pytest.raises(GraphError, match=r"fill\(\) changes a recorded value, and the graph would not"):
-            recorded(pipeline, example)
-        assert same(clew.record(pipeline, [example], library="operator")(other), pipeline(other))
+            clew.record(pipeline, [example], library="constant")
+        assert same(recorded(pipeline, example)(copy.deepcopy(other)), pipeline(other))
 
 
 def test_recording_loads_no_library_that_the_program_has_not() -> None:

@@ -29,7 +29,7 @@ names = pytest.mark.parametrize
 
 @pytest.fixture
 def graph() -> Graph:
-    return clew.record(mapops.simple, 1)
+    return clew.record(mapops.simple, 1, signature={"x": "any"})
 
 
 def results(mapped: Any) -> list[Any]:
@@ -237,6 +237,17 @@ def test_a_collection_that_raises_does_so_after_its_items_are_done(graph: Graph)
     assert isinstance(raised.value.__cause__, RuntimeError)
 
 
+def test_a_failure_is_public_and_false_and_results_say_whether_there_are_any(graph: Graph) -> None:
+    mapped = graph.map([1, "exit", 2], workers=1)
+    found = list(mapped)
+    assert [isinstance(value, clew.Failure) for value in found] == [False, True, False]
+    assert [value for value in found if value] == [10, 20]
+    assert mapped.failures == [found[1]]
+    assert not mapped.ok
+    fine = graph.map([1, 2])
+    assert (list(fine), fine.ok, fine.failures) == ([10, 20], True, [])
+
+
 # ---- what an item is
 
 
@@ -252,6 +263,36 @@ def test_an_item_is_the_first_input_or_a_tuple_or_a_dictionary(item: Any, expect
 @names(("item", "expected"), [([1], [1] * 10), ((1,), (1,) * 10), ({"x": 2}, 20)])
 def test_of_one_input_an_item_is_its_value_whatever_it_is(graph: Graph, item: Any, expected: Any) -> None:
     assert list(graph.map([item])) == [expected]
+
+
+@names("item", [{"txt": "abc"}, {"text": "abc", "id": 3}, {}])
+def test_a_dictionary_is_no_value_for_an_input_that_was_recorded_with_something_else(item: Any) -> None:
+    graph = clew.record(mapops.doubled_text, "a")
+    with pytest.raises(GraphError) as raised:
+        graph.map([item])
+    assert raised.value.slug == "graph-inputs"
+    mapped = graph.map([{"text": "x"}, item, "y"])
+    assert results(mapped) == ["xx", "yy"]
+    assert [failure.index for failure in mapped.failures] == [1]
+
+
+def test_a_dictionary_is_the_value_of_an_input_that_was_recorded_with_one() -> None:
+    graph = clew.record(mapops.counted_columns, record={"a": 1})
+    assert list(graph.map([{"a": 1, "b": 2}, {}, {"record": {"c": 3}}])) == [2, 0, 1]
+
+
+def test_a_dictionary_is_a_row_where_the_other_inputs_have_defaults() -> None:
+    graph = clew.record(lambda row, by=2: row["a"] * by, {"a": 1}, params=True)
+    items = [{"a": 3, "b": 0}, {"row": {"a": 4}, "by": 5}, ({"a": 5}, 3)]
+    assert list(graph.map(items, workers=1)) == [6, 20, 15]
+
+
+@names("item", [3, {"text": {"a": 1}}])
+def test_an_item_of_another_kind_than_the_examples_has_failed(item: Any) -> None:
+    graph = clew.record(mapops.doubled_text, "a")
+    mapped = graph.map(["x", item, "y"])
+    assert results(mapped) == ["xx", "yy"]
+    assert mapped.failures[0].error.startswith("SignatureError: the input `text` is ")
 
 
 class Pair(NamedTuple):
@@ -346,10 +387,15 @@ def test_a_batch_is_a_list_for_the_input_and_is_parted_again() -> None:
     assert found == [{"sum": 12}, {"sum": 22}, {"sum": 32}, {"sum": 42}, {"sum": 51}]
 
 
-def test_a_batch_that_fails_is_tried_item_by_item() -> None:
-    mapped = clew.record(mapops.summed, [[1.0, 2.0]]).map([1, -1, 3, 4], batch=4)
-    assert results(mapped) == [{"sum": 2}, {"sum": 4}, {"sum": 5}]
-    assert [(failure.index, failure.error) for failure in mapped.failures] == [(1, "ValueError: below zero")]
+def test_a_batch_that_fails_is_run_in_parts_and_only_the_row_to_blame_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    mapped = clew.record(mapops.refused_rows, [["a", "b"]]).map(["a", "b", "fail", *"cdefgh"], batch=9, workers=1)
+    assert results(mapped) == ["A", "B", *"CDEFGH"]
+    assert [(failure.index, failure.error) for failure in mapped.failures] == [(2, "ValueError: fail")]
+    assert mapped.batches_split == 1
+    assert (
+        "a batch could not be run as a whole, and was run in parts or failed (ValueError: fail)"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_batch_is_one_call_however_items_are_sent() -> None:
@@ -362,10 +408,68 @@ def test_an_input_that_no_item_gives_has_its_default_in_a_batch() -> None:
     assert list(graph.map([1, 2], batch=2)) == [101, 102]
 
 
-def test_what_is_no_batch_is_said(graph: Graph) -> None:
-    mapped = graph.map([1, 2], batch=2)
-    assert results(mapped) == []
-    assert "for a batch of 2 items the graph gave a list of 20" in mapped.failures[0].error
+def test_a_graph_that_was_recorded_with_one_row_refuses_batches_at_once(graph: Graph) -> None:
+    with pytest.raises(GraphError, match="several rows at once to the input `x`, and it was recorded with an int"):
+        graph.map([1, 2], batch=2)
+
+
+def test_a_graph_that_does_not_give_a_result_for_each_row_of_a_batch_says_so() -> None:
+    mapped = clew.record(mapops.simple, x=[1, 2]).map([1, 2], batch=2)
+    with pytest.raises(GraphError, match="for a batch of 2 rows the graph gave a list of 20"):
+        list(mapped)
+
+
+def test_a_graph_that_takes_no_list_of_rows_says_so_at_once() -> None:
+    with pytest.raises(GraphError, match="recorded with a list of: number; a batch would be a list of: list"):
+        clew.record(mapops.summed, xs=[1.0, 2.0]).map([[1.0, 2.0], [3.0, 4.0]], batch=2)
+
+
+def test_a_graph_that_holds_for_batches_of_one_length_says_so_and_is_not_run_row_by_row() -> None:
+    for count in (1, 2, 3):
+        graph = clew.record(mapops.by_length, xs=[1.0] * count)
+        with pytest.raises(GraphError, match="batch=4: the graph cannot take so many rows at once") as raised:
+            list(graph.map([1.0] * 8, batch=4))
+        assert raised.value.slug == "graph-batch"
+
+
+def test_a_last_batch_of_another_length_fails_if_the_graph_decides_by_it() -> None:
+    mapped = clew.record(mapops.by_length, xs=[1.0] * 4).map([1.0] * 10, batch=4)
+    assert results(mapped) == [2.0] * 8
+    assert [failure.index for failure in mapped.failures] == [8, 9]
+    assert "(in a batch of 2 rows)" in mapped.failures[0].error
+    mapped = clew.record(mapops.by_length, [[1.0] * 4, [1.0] * 2]).map([1.0] * 10, batch=4)
+    assert results(mapped) == [2.0] * 10
+
+
+def test_an_input_that_was_recorded_with_a_tuple_is_given_one() -> None:
+    graph = clew.record(mapops.named_rows, xs=(1, 2))
+    assert list(graph.map([1, 2, 3], batch=2)) == ["tuple"] * 3
+
+
+# ---- where it runs
+
+
+@names(
+    ("options", "kind"),
+    [({}, "serial"), ({"workers": 1}, "serial"), ({"workers": 2, "processes": False}, "threads")],
+)
+def test_it_says_where_items_were_run(graph: Graph, options: dict[str, Any], kind: str) -> None:
+    mapped = graph.map([1, 2], **options)
+    assert mapped.chosen is None
+    list(mapped)
+    assert mapped.chosen.kind == kind
+    assert (mapped.chosen.reason == "as asked for") is bool(options)
+
+
+def test_a_choice_of_processes_is_respected(graph: Graph) -> None:
+    mapped = graph.map([1], processes=True, workers=1)
+    assert list(mapped) == [10]
+    assert str(mapped.chosen) == "in 1 processes (as asked for)"
+
+
+def test_an_input_that_was_recorded_with_a_dictionary_takes_the_rows_of_a_table() -> None:
+    graph = clew.record(mapops.summed_columns, record={"a": 1, "b": 2})
+    assert list(graph.map(pa.table(TABLE))) == [11, 22, 33]
 
 
 # ---- options

@@ -63,6 +63,6 @@ def test_results_come_in_order_and_are_written_with_their_failures(client: Clien
 
 def test_an_item_that_kills_workers_fails_alone(client: Client) -> None:
     client.cluster.scheduler.allowed_failures = 0  # else four workers would have to die
-    mapped = clew.record(mapops.simple, 1).map([1, "die", 3], engine=client)
+    mapped = clew.record(mapops.simple, 1, signature={"x": "any"}).map([1, "die", 3], engine=client)
     assert [type(value) for value in mapped] == [int, Failure, int]
     assert "KilledWorker" in mapped.failures[0].error

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import datasets
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import clew
+from clew.errors import GraphError
 from clew.probes.graph import Graph
 from probes.graph import mapops
 
@@ -73,3 +75,32 @@ def test_rows_of_a_dataset_of_hugging_face_are_those_of_a_table() -> None:
     for given in (rows, rows.to_iterable_dataset(), rows.with_format("numpy")):
         assert list(graph.map(given)) == [9, 18, 27]
     assert list(graph.map(rows.select([2, 0]))) == [27, 9]
+
+
+# ---- batches
+
+
+@pytest.mark.parametrize("options", [{"workers": 1}, {"processes": True, "workers": 1}])
+def test_a_tensor_is_given_in_tensors_of_so_many_rows_and_joined(options: dict[str, Any]) -> None:
+    graph = clew.record(mapops.simple, torch.ones(2, 3))
+    rows = torch.arange(21.0).reshape(7, 3)
+    joined = graph.map(rows, batch=3, **options).join()
+    assert torch.equal(joined, rows * 10)
+
+
+def test_samples_are_stacked_into_what_the_graph_was_recorded_with() -> None:
+    graph = clew.record(mapops.difference, torch.ones(2, 1), torch.ones(2, 1))
+    dataset = TensorDataset(torch.tensor([[5.0], [6.0], [7.0]]), torch.tensor([[1.0], [2.0], [3.0]]))
+    assert graph.map(dataset, batch=2).join().tolist() == [[4.0], [4.0], [4.0]]
+
+
+def test_arrays_are_tensors_for_a_graph_that_was_recorded_with_tensors() -> None:
+    graph = clew.record(mapops.simple, torch.ones(2, 3))
+    joined = graph.map(np.ones((5, 3), np.float32), batch=2).join()
+    assert torch.equal(joined, torch.full((5, 3), 10.0))
+
+
+def test_a_model_that_was_recorded_with_one_row_refuses_batches_of_rows() -> None:
+    graph = clew.record(mapops.simple, torch.ones(3))
+    with pytest.raises(GraphError, match="has 2 dimensions, and it was recorded with a Tensor of 1"):
+        graph.map(torch.ones(4, 3), batch=2)

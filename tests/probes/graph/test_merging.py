@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import time
+import warnings
 from typing import Any
 
 import pytest
 
 import clew
 from clew.errors import GraphError, GuardError
+from clew.probes.graph.session import ConstantWarning
 from probes.graph.comparing import refuses, same
 
 
@@ -44,7 +47,34 @@ def test_nested_branches_are_chosen_by_their_guards() -> None:
         assert same(graph(x), nested(x))
 
 
-def test_loops_of_different_length_are_ways_of_their_own() -> None:
+def test_unrolled_loops_of_different_length_are_ways_of_their_own() -> None:
+    def pipeline(n: Any) -> Any:
+        squares: list[Any] = []
+        both = {"squares": squares}  # another reference: no step could change the list
+        for i in listed(n):
+            squares.append(square(i))
+        return sum(both["squares"])
+
+    graph = clew.record(pipeline, [2, 3, 0])
+    assert [graph(n) for n in (2, 3, 0)] == [1, 5, 0]
+    assert "length 2 or 3 or 0, and now is 4" in refuses(graph, 4)
+
+
+def test_unrolled_loops_that_go_on_by_a_condition_are_merged() -> None:
+    def pipeline(x: Any) -> Any:
+        def smaller() -> Any:
+            return x - 2
+
+        while x > 3:
+            x = smaller()
+        return x
+
+    graph = clew.record(pipeline, [1, 5, 9])
+    assert [graph(x) for x in (2, 4, 8)] == [2, 2, 2]
+    refuses(graph, 6)
+
+
+def test_loops_of_different_length_are_one_step() -> None:
     def pipeline(n: Any) -> Any:
         total = 0
         for i in listed(n):
@@ -52,19 +82,8 @@ def test_loops_of_different_length_are_ways_of_their_own() -> None:
         return total
 
     graph = clew.record(pipeline, [2, 3, 0])
-    assert [graph(n) for n in (2, 3, 0)] == [1, 5, 0]
-    assert "length 2 or 3 or 0, and now is 4" in refuses(graph, 4)
-
-
-def test_loops_that_go_on_by_a_condition_are_merged() -> None:
-    def pipeline(x: Any) -> Any:
-        while x > 3:
-            x = x - 2
-        return x
-
-    graph = clew.record(pipeline, [1, 5, 9])
-    assert [graph(x) for x in (2, 4, 8)] == [2, 2, 2]
-    refuses(graph, 6)
+    assert [graph(n) for n in (2, 3, 0, 4)] == [1, 5, 0, 14]
+    assert not graph.guards
 
 
 def test_the_same_example_twice_adds_nothing() -> None:
@@ -179,3 +198,19 @@ def test_what_is_raised_for_the_first_of_several_examples_says_that_they_are_sev
     with pytest.raises(ZeroDivisionError) as raised:
         clew.record(lambda x: x / 0 if x != [0, 1] else x / 1, [0, 1])
     assert "several examples" in raised.value.__notes__[0]
+
+
+def test_examples_may_differ_by_what_makes_no_difference() -> None:
+    seconds: dict[str, float] = {}
+
+    def timed(x: Any) -> Any:
+        begin = time.perf_counter()
+        y = -x if x < 0 else x
+        seconds["timed"] = seconds.get("timed", 0) + time.perf_counter() - begin
+        return y
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConstantWarning)  # `seconds` stays as it is
+        graph = clew.record(timed, [1, -1])
+    assert [graph(x) for x in (5, -7)] == [5, 7]
+    assert len(graph.steps) == 2

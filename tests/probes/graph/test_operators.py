@@ -8,13 +8,15 @@ import functools
 import importlib
 import inspect
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import clew
-from clew.errors import TargetError
+from clew.errors import GraphError, TargetError
+from clew.probes.graph import operators
 from clew.probes.graph.operators import made
 from probes.graph.comparing import holds, recorded
 
@@ -158,3 +160,76 @@ def test_an_operator_made_again_with_options_has_them() -> None:
     assert (again.name, again.side_effects, again(2)) == ("twice", True, 4)
     assert (doubled.name, doubled.side_effects) == ("doubled", False)
     assert clew.op(doubled) is doubled
+
+
+def test_an_operator_class_without_a_constructor_takes_no_arguments() -> None:
+    @clew.op
+    class Empty:
+        pass
+
+    with pytest.raises(TypeError, match=r"Empty\(\) takes no arguments"):
+        Empty(1)
+
+
+# ---- what fails in clew outside a recording
+
+
+def _cyclic() -> list[Any]:
+    """A list that holds itself: whoever looks into it to the end fails."""
+    cyclic: list[Any] = []
+    cyclic.append(cyclic)
+    return cyclic
+
+
+@pytest.mark.usefixtures("no_garbage")
+def test_an_object_is_made_also_when_its_making_cannot_be_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLEW_STRICT", "0")
+    given = _cyclic()
+    assert Below(given).by is given
+
+
+def test_an_object_whose_making_could_not_be_noted_is_not_saved(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CLEW_STRICT", "0")
+    with monkeypatch.context() as failing:
+        failing.setattr(operators, "kept", lambda value: 1 / 0)
+        below = Below(5)
+    graph = recorded(lambda x: below(x), 1)
+    with pytest.raises(GraphError, match="how it was made") as caught:
+        graph.save(tmp_path / "bundle")
+    assert caught.value.slug == "bundle-cannot-save"
+
+
+@pytest.mark.usefixtures("no_garbage")
+def test_a_class_above_does_not_note_what_the_class_below_could_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLEW_STRICT", "0")
+
+    @clew.op
+    class Doubled(Added):
+        def __init__(self, lists: Any) -> None:
+            super().__init__(len(lists) * 2)
+
+    doubled = Doubled(_cyclic())
+    assert doubled.by == 2
+    assert made(doubled) is operators.UNKNOWN
+
+
+@pytest.mark.usefixtures("no_garbage")
+def test_a_constructor_that_fails_does_so_with_its_own_error_also_when_noting_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CLEW_STRICT", "0")
+    calls = []
+
+    @clew.op
+    class Failing:
+        def __init__(self, given: Any) -> None:
+            calls.append(given)
+            raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine") as caught:
+        Failing(_cyclic())
+    assert len(calls) == 1
+    assert caught.traceback[-1].name == "__init__"
+    assert caught.value.__context__ is None

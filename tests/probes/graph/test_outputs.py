@@ -47,7 +47,7 @@ def graph() -> Graph:
 
 @pytest.fixture
 def passed() -> Graph:
-    return clew.record(passing, 1)
+    return clew.record(passing, 1, signature={"x": "any"})
 
 
 def read(path: Path) -> pa.Table:

@@ -9,13 +9,14 @@ import functools
 import re
 import threading
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import clew
-from clew.errors import GraphError
+from clew.errors import GraphError, GuardError
 from clew.probes.graph.session import ConstantWarning
 from probes.graph.comparing import holds, recorded, refuses, same
 
@@ -457,10 +458,54 @@ def test_a_generator_of_the_pipeline_s_own_is_sent_values() -> None:
 
 
 def test_a_library_that_wants_plain_values_of_a_function_of_the_pipeline_is_refused() -> None:
+    def pipeline(s: Any) -> Any:
+        seen: list[Any] = []
+        return re.sub("a", lambda m: (seen.append(s), s)[1], "banana"), seen
+
     with pytest.raises(
         GraphError, match=r"test_recording.py:\d+: sub\(\) calls a function that goes by recorded values"
     ):
-        recorded(lambda s: re.sub("a", lambda m: s, "banana"), "x")
+        recorded(pipeline, "x")
+
+
+def test_values_of_a_rest_are_given_one_by_one_or_by_name(tmp_path: Path) -> None:
+    def pipeline(first: Any, *rest: Any, by: Any = 1) -> Any:
+        return [first, *(square(one) for one in rest), by]
+
+    graph = clew.record(pipeline, 1, 2, 3, by=2)
+    graph.save(tmp_path / "bundle")
+    for one in (graph, clew.load(tmp_path / "bundle", trusted=True)):
+        assert one(5, 6, 7, by=0) == one(first=5, rest=(6, 7), by=0) == pipeline(5, 6, 7, by=0)
+        with pytest.raises(GuardError):
+            one(5, 6, 7, 8, by=1)
+
+
+def test_an_exception_of_the_user_s_own_is_made_by_its_own_constructor() -> None:
+    class Invalid(Exception):
+        def __init__(self, field: str, reason: str) -> None:
+            super().__init__(f"{field}: {reason}")
+            self.field = field
+
+    def pipeline(text: Any) -> Any:
+        try:
+            if len(text) > 2:
+                raise Invalid("text", text)
+        except Invalid as error:
+            return error.field, str(error), f"<{error}>"
+        return text
+
+    graph = clew.record(pipeline, ["abc", "a"])
+    for text in ("abc", "wxyz", "", "b"):
+        assert graph(text) == pipeline(text)
+
+
+def test_a_method_of_a_type_is_called_with_a_container_of_the_pipeline_s_own() -> None:
+    def pipeline(x: Any) -> Any:
+        numbers = [1]
+        list.append(numbers, x)
+        return numbers, str.join("-", ["a", x])
+
+    holds(pipeline, "b", "c")
 
 
 def test_unused_results_are_left_out_and_marked_effects_are_kept() -> None:

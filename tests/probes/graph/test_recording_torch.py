@@ -96,3 +96,18 @@ class Remembering(torch.nn.Module):
 def test_what_a_module_keeps_in_itself_is_read_again(wrap: Any) -> None:
     module = wrap(Remembering())
     holds(lambda x: (module(x), module.last), torch.ones(2), torch.zeros(3))
+
+
+def test_a_module_that_is_the_pipeline_takes_the_arguments_of_its_forward() -> None:
+    class Scaled(torch.nn.Module):
+        def forward(self, x: Any, by: Any = 2) -> Any:
+            return x * by
+
+    row = torch.ones(1, 3)
+    graph = clew.record(Scaled(), row, params=True)
+    assert graph.input_names == ["x", "by"]
+    assert torch.equal(graph(row), row * 2) and torch.equal(graph(row, 3), row * 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        traced = torch.jit.trace(torch.nn.Linear(3, 2), row)
+    assert torch.equal(clew.record(traced, row)(row * 2), traced(row * 2))

@@ -65,6 +65,7 @@ class Outcomes(unittest.TestResult):
 def functions_in(module: ModuleType) -> list[FunctionType]:
     """The functions a module and its classes define, each once, in order."""
     from clew.errors import TargetError
+    from clew.probes.lines.engine import is_function
     from clew.probes.lines.targets import functions_of
 
     found: dict[FunctionType, None] = {}
@@ -86,7 +87,7 @@ def functions_in(module: ModuleType) -> list[FunctionType]:
             except Exception:  # an object of the tests that answers every question with an error
                 continue
             for function in functions:
-                if function.__code__.co_filename == module.__file__:
+                if function.__code__.co_filename == module.__file__ and is_function(function.__code__):
                     found[function] = None
 
     walk(dict(vars(module)))
@@ -124,8 +125,7 @@ class Watching:
     def _inner(self, code: CodeType, module: ModuleType) -> CodeType:
         from clew.probes.lines import engine, source
 
-        is_function = code.co_flags & 0x2 and (not code.co_name.startswith("<") or code.co_name == "<lambda>")
-        if not is_function:  # a class body, a comprehension, the scope of type parameters
+        if not engine.is_function(code):  # a class body, a comprehension, the scope of type parameters, annotations
             return self._with_inner(code, module)
         found = source.find(code, vars(module))
         if isinstance(found, source.Unknown):

@@ -18,6 +18,7 @@ from probes.cpython import ALL, differing, is_here, outcome
 LONG = [
     "test_decorators", "test_raise", "test_types types", "test_copy copy", "test_property", "test_positional_only_arg",
     "test_keywordonlyarg", "test_funcattrs", "test_augassign", "test_string string",
+    "test_annotationlib annotationlib",
     "test_abc abc", "test_bisect bisect", "test_collections", "test_contextlib contextlib",
     "test_contextlib_async contextlib", "test_dataclasses", "test_descr", "test_dict", "test_dictcomps",
     "test_exception_group", "test_extcall", "test_fstring", "test_functools", "test_generator_stop", "test_genexps",
@@ -52,6 +53,7 @@ NOT_RUN = {
     "test.test_dict.DictTest.test_copy_fuzz": _WHOLE,
     "test.test_exception_group.DeepRecursionInSplitAndSubgroup": _WHOLE,
     "test.test_iter.TestCase.test_iter_big_range": _WHOLE,
+    "test.test_exceptions.TestInvalidExceptionMatcher.test_given_exception_matches_deeply_nested_tuple": _WHOLE,
     "test.test_functools.TestLRUC.test_lru_reentrancy_with_len": _LEN,
     "test.test_functools.TestLRUPy.test_lru_reentrancy_with_len": _LEN,
     "test.test_weakref.MappingTestCase.test_threaded_weak_key_dict_copy": _WHOLE,
@@ -82,6 +84,8 @@ SHARED = {
         "test_asyncgen", "test_super", "test_grammar", "test_textwrap textwrap", "test_fractions fractions",
         "test_type_aliases",
     ],
+    (3, 14): ["test_tstring", "test_type_annotations"],
+    (3, 15): ["test_grammar", "test_type_params", "test_type_annotations"],
 }  # fmt: skip
 QUICK = list(dict.fromkeys(words for share in (EVERYWHERE, *SHARED.values()) for words in share))
 

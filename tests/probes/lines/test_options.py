@@ -48,6 +48,26 @@ def test_first_and_last_changes(tmp_path: Path) -> None:
 
 
 @on_every_engine
+def test_a_hook_is_given_the_change_that_readers_get(tmp_path: Path) -> None:
+    given: list[clew.Change] = []
+    calls: list[str] = []
+
+    def hook(change: clew.Change) -> None:
+        given.append(change)
+        calls.append(change.call.function)
+
+    run = recorded(tmp_path, COUNT, "x", args=(3,), on_change=hook)
+    stored = run.changes("x")
+    assert all(type(change) is clew.Change for change in (*given, *stored))
+    assert [(c.name, c.value, c.line, c.function, c.file) for c in given] == [
+        (c.name, c.value, c.line, c.function, c.file) for c in stored
+    ]
+    assert calls == ["f"] * len(stored)
+    assert all(abs(a.time - b.time) <= b.time_error + 0.001 for a, b in zip(given, stored, strict=True))
+    assert [change.before for change in given[1:]] == [change.before for change in stored[1:]]
+
+
+@on_every_engine
 def test_on_change_is_told_and_may_replace(tmp_path: Path) -> None:
     told = []
 
@@ -130,6 +150,14 @@ def test_ignored_lines(tmp_path: Path) -> None:
     assert run["x"].values == [0, 0]
     assert run["text"].values == ["# clew: ignore"]
     assert "i" not in run.names
+
+
+@on_every_engine
+def test_hooks_are_not_called_with_changes_of_ignored_lines(tmp_path: Path) -> None:
+    lines = []
+    source = "def f():\n    x = 1\n    x = 2  # clew: ignore\n    x = 3\n"
+    run = recorded(tmp_path, source, "x", on_change=lambda change: lines.append(change.line))
+    assert (run["x"].values, lines) == ([1, 3], [2, 4])
 
 
 def test_a_statement_on_one_line_with_others_is_a_change_of_its_own(tmp_path: Path) -> None:

@@ -163,6 +163,7 @@ def test_the_name_of_a_handler_is_gone_after_it(both: Any) -> None:
     )
 
 
+@pytest.mark.filterwarnings("ignore:.* in a 'finally' block:SyntaxWarning")  # since Python 3.14
 def test_return_and_break_in_finally_win(both: Any) -> None:
     modules = both(
         """
@@ -184,7 +185,7 @@ def test_return_and_break_in_finally_win(both: Any) -> None:
         same(modules, how)
 
 
-def test_recursion_ends_at_about_the_same_depth_with_the_same_error(both: Any) -> None:
+def test_recursion_ends_at_about_the_same_depth_with_the_same_error(both: Any, no_garbage: None) -> None:
     source = """
         depth = 0
         def f(n):
@@ -207,7 +208,7 @@ def test_recursion_ends_at_about_the_same_depth_with_the_same_error(both: Any) -
     assert plain.depth - 60 <= watched.depth <= plain.depth
 
 
-def test_a_program_that_catches_recursion_goes_on_and_is_recorded(both: Any) -> None:
+def test_a_program_that_catches_recursion_goes_on_and_is_recorded(both: Any, no_garbage: None) -> None:
     _, watched = both(
         """
         def down(n):
@@ -728,6 +729,72 @@ def test_listing_the_locals_shows_only_the_users(both: Any) -> None:
         ),
         1,
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """
+        def f(a):
+            b = [a]
+            return eval("sorted(locals())"), eval("[sorted(vars()), dir()]"), eval("eval('sorted(locals())')")
+        """,
+        """
+        def f(a):
+            exec("b = sorted(locals())")
+            exec("c = a + 1")
+            return locals().get("b"), locals().get("c"), sorted(locals())
+        """,
+        """
+        def f(a):
+            def names():
+                b = a
+                for c in range(2):
+                    yield sorted(locals()), eval("sorted(locals())")
+            return list(names())
+        """,
+        """
+        def numbers(a):
+            for c in range(2):
+                yield sorted(locals()), eval("sorted(locals())")
+        def f(a):
+            return list(numbers(a))
+        """,
+        """
+        import asyncio
+        async def later(a):
+            b = a
+            return sorted(locals()), eval("dir()")
+        def f(a):
+            return asyncio.run(later(a))
+        """,
+        """
+        def f(a):
+            return [sorted(locals()) for b in range(2)], [eval("a if 'a' in locals() else b") for b in range(2)]
+        """,
+        """
+        def f(a):
+            def eval(text):
+                return "own", text
+            b = 1
+            return eval("locals()")
+        """,
+        """
+        def f(a):
+            try:
+                eval("a +")
+            except SyntaxError as error:
+                return error.text, sorted(locals())
+        """,
+    ],
+)
+def test_no_way_to_list_the_names_inside_a_function_shows_ours(both: Any, text: str) -> None:
+    same(both(text), 1)
+
+
+def test_a_failing_eval_has_the_same_traceback(both: Any) -> None:
+    plain, watched = both("def f(a):\n    b = 0\n    return [eval('a / b'),\n            b]\n")
+    assert shown(watched.f, 1) == shown(plain.f, 1)
 
 
 def test_exec_and_eval_see_the_locals(both: Any) -> None:

@@ -170,12 +170,12 @@ def test_a_run_of_256_shards_reads_as_one(tmp_path: Path) -> None:
 
     with clew.run("many", path=tmp_path / "run"):
         pass
-    home = Home("Net.iteration", "m", "f.py", 1)
+    home = Home("Net.iteration", "m", None)
     for rank in range(256):
         recorder = Recorder(tmp_path / "run")
         recorder.rank = rank
         for iteration in range(2):
-            call = IterationCall(home.plan, recorder, None)
+            call = IterationCall(home.plan, recorder)
             call.place, call.stage = None, "train"
             call.log += [iteration, home.plan.base]
             site = home.plan.site_of("forward")

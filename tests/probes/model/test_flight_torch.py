@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,24 @@ def test_dump_writes_them_and_the_recorder_goes_on(tmp_path: Path) -> None:
         train(model, batches[4:])
         assert tracer.dump() == 3
     assert steps_in(tmp_path / "run") == [1, 2, 3, 5, 6, 7]
+
+
+def test_each_iteration_has_the_time_at_which_it_happened(tmp_path: Path) -> None:
+    model = net()
+    between = []
+    with clew.run(path=tmp_path / "run") as run, recorder(model) as tracer:
+        for batch in inputs(4):
+            between.append(time.time_ns())
+            train(model, [batch])
+        tracer.dump()
+    began = run.meta["started_ns"]
+    calls = clew.open(tmp_path / "run").calls("*.iteration")
+    starts = [call.start for call in calls]
+    assert [began / 1e9 + start > at / 1e9 for start, at in zip(starts, between[1:], strict=True)] == [True] * 3
+    assert starts[0] < (between[2] - began) / 1e9 and starts[1] < (between[3] - began) / 1e9
+    for call in calls:
+        assert call.duration is not None
+        assert all(call.start <= change.time <= call.start + call.duration for change in call.changes)
 
 
 def test_a_non_finite_value_writes_them(tmp_path: Path) -> None:

@@ -252,3 +252,22 @@ def test_of_a_mask_that_is_a_module_and_the_nan_made_of_it_the_nan_is_the_birth(
     found = find(model, lambda: model(torch.ones(3)))
     assert (found.path, found.operation) == ("1", "softmax")
     assert "with an Inf that `0` (Mask) was told to make" in found.what
+
+
+@pytest.mark.parametrize(
+    ("scale", "text"),
+    [
+        (1.0, "; weights were finite, the largest 1 in `0.weight`"),
+        (1e30, "; weights were very large already: `0.weight` (up to 1e+30)"),
+    ],
+)
+def test_the_report_says_what_the_weights_were(scale: float, text: str) -> None:
+    class Root(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return (-x).sqrt()
+
+    model = nn.Sequential(nn.Linear(1, 1, bias=False), Root())
+    nn.init.constant_(model[0].weight, scale)
+    with clew.ModelTracer(model, [], nonfinite="find", store=False) as tracer:
+        model(torch.ones(1))
+    assert str(tracer.nonfinite).endswith(f"(iteration 0, rank 0){text}")

@@ -177,3 +177,220 @@ def test_an_item_of_what_a_module_gives_behind_a_star() -> None:
     with clew.ModelTracer(model, ["**.attn.0", "*.attn"], store=False) as tracer:
         model(torch.ones(1))
     assert sorted(tracer.results) == ["0.attn", "0.attn.0", "1.attn", "1.attn.0"]
+
+
+class Rebinding(nn.Module):
+    """Binds its argument anew, and changes it in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bn = nn.BatchNorm1d(2)
+        self.layers = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+        self.config = {"gain": 2.0, "shift": 1.0}
+
+    def forward(self, x: Any) -> Any:
+        pair = [x, x + 1]
+        x = self.bn(x)
+        x = self.layers(x) * self.config["gain"]
+        x += self.config["shift"]
+        return x + pair[1]
+
+
+def values_at(paths: Any, model: Any = None, count: int = 4, **options: Any) -> dict[str, list[Any]]:
+    torch.manual_seed(0)
+    model = model or Rebinding()
+    with clew.ModelTracer(model, paths, store=False, **options) as tracer:
+        for place in range(count):
+            model(torch.randn(3, 2) + place)
+    return {name: result.values for name, result in tracer.results.items()}
+
+
+def test_an_argument_is_followed_through_every_version() -> None:
+    found = values_at(["forward.x", "forward.x.input", "bn.input", "layers.input"])
+    assert {name: len(values) for name, values in found.items()} == {
+        "forward.x": 16, "forward.x.input": 4, "bn.input": 4, "layers.input": 4,
+    }  # fmt: skip
+    assert torch.equal(found["forward.x"][0], found["bn.input"][0])
+    assert torch.equal(found["forward.x"][1], found["layers.input"][0])
+    assert torch.equal(found["forward.x"][3], found["forward.x"][2] + 1.0)  # changed in place
+    assert all(map(torch.equal, found["forward.x.input"], found["bn.input"]))
+
+
+def test_an_argument_changed_in_place_only_is_followed_too() -> None:
+    class InPlace(nn.Module):
+        def forward(self, x: Any) -> Any:
+            x.mul_(2)
+            y = x + 1
+            return y
+
+    found = values_at("forward.x", InPlace(), count=1)
+    assert torch.equal(found["forward.x"][1], found["forward.x"][0] * 2)
+
+
+def test_the_item_input_of_an_argument_is_preferred_to_the_word() -> None:
+    class Batch(nn.Module):
+        def forward(self, batch: Any) -> Any:
+            batch = {"input": batch["input"] + 1}
+            return batch["input"]
+
+    with clew.ModelTracer(model := Batch(), "forward.batch.input", store=False) as tracer:
+        model({"input": torch.zeros(1)})
+    assert [value.item() for value in tracer.results["forward.batch.input"].values] == [0.0, 1.0]
+
+
+def test_versions_of_an_argument_are_seen_inside_a_decorator() -> None:
+    class Decorated(nn.Module):
+        @torch.no_grad()
+        def forward(self, x: Any) -> Any:
+            x = x + 1
+            return x
+
+    with clew.ModelTracer(model := Decorated(), ["forward.x", "forward.x.input"], store=False) as tracer:
+        model(torch.zeros(1))
+    assert [value.item() for value in tracer.results["forward.x"].values] == [0.0, 1.0]
+    assert [value.item() for value in tracer.results["forward.x.input"].values] == [0.0]
+
+
+def test_an_argument_whose_versions_cannot_be_seen_is_seen_itself_and_that_is_noted() -> None:
+    namespace: dict[str, Any] = {}
+    exec("def forward(self, x):\n    x = x + 1\n    return x", namespace)
+    made = type("Made", (nn.Module,), {"forward": namespace["forward"]})
+    with clew.ModelTracer(model := made(), ["forward.x", "forward.x.input"], store=False) as tracer:
+        model(torch.zeros(1))
+    assert [value.item() for value in tracer.results["forward.x"].values] == [0.0]
+    assert [value.item() for value in tracer.results["forward.x.input"].values] == [0.0]
+    assert [(note.kind, note.subject) for note in tracer.ledger] == [("fallback", "forward.x")]
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("forward.self.bn.running_var", ["forward.self.bn.running_var"]),
+        ("forward.self.*.running_var", ["forward.self.bn.running_var"]),
+        ("forward.self.layers.1.running_mean", ["forward.self.layers.1.running_mean"]),
+        ("forward.self.layers.*.running_mean", ["forward.self.layers.1.running_mean"]),
+        ("forward.self.**.running_var", ["forward.self.bn.running_var", "forward.self.layers.1.running_var"]),
+    ],
+)
+def test_a_path_from_self_goes_into_submodules(path: str, names: list[str]) -> None:
+    found = values_at(path)
+    assert {name: len(values) for name, values in found.items()} == dict.fromkeys(names, 4)
+    assert torch.equal(found[names[0]][0], torch.ones(2) if "var" in path else torch.zeros(2))
+    assert not torch.equal(found[names[0]][1], found[names[0]][0])
+
+
+@pytest.mark.parametrize("path", ["forward.self.layers.0.weight", "forward.self.config.gain", "forward.self.*.gain"])
+def test_a_path_from_self_gives_what_never_changes_once(path: str) -> None:
+    (values,) = values_at(path).values()
+    assert len(values) == 1
+
+
+def test_a_star_from_self_gives_the_attributes_of_the_module() -> None:
+    assert set(values_at("forward.self.*")) == {"forward.self.training", "forward.self.config"}
+
+
+def test_a_local_variable_that_is_a_module_has_its_tensors_inside() -> None:
+    class Loop(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
+
+        def forward(self, x: Any) -> Any:
+            for layer in self.layers:
+                x = layer(x)
+            return x
+
+    model = Loop()
+    found = values_at("forward.layer.bias", model, count=1)["forward.layer.bias"]
+    assert all(map(torch.equal, found, [layer.bias for layer in model.layers]))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("paths", "name", "count"),
+    [
+        (["forward.pair.0", "forward.pair.*"], "forward.pair.0", 4),
+        (["forward.pair.*", "forward.pair.0"], "forward.pair.0", 4),
+        (["forward.pair.**", "forward.pair.*"], "forward.pair.1", 4),
+        (["forward.*.0", "forward.pair.0"], "forward.pair.0", 4),
+        (["forward.x", "forward.*"], "forward.x", 16),
+        (["forward", "forward"], "forward", 4),
+        (["bn", "*", "**"], "bn", 4),
+        (["bn.running_var", "bn.*", "**.running_var"], "bn.running_var", 4),
+        (["layers.0.weight", "layers.*.weight"], "layers.0.weight", 1),
+        (["config.gain", "config.*"], "config.gain", 1),
+        (["forward.self.bn.running_var", "forward.self.*.running_var"], "forward.self.bn.running_var", 4),
+        (["forward.self.config.gain", "forward.self.config.*"], "forward.self.config.gain", 1),
+        (["layers.input", "layers.*.input", "layers.0.input"], "layers.0.input", 4),
+    ],
+)
+def test_paths_that_overlap_record_each_value_once(
+    paths: list[str], name: str, count: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert len(values_at(paths)[name]) == count
+    assert not capsys.readouterr().err  # nor is one of them said to have led nowhere
+
+
+def test_overlapping_paths_record_gradients_and_optimizer_state_once() -> None:
+    model = net()
+    optimizer = torch.optim.Adam(model.parameters())
+    paths = ["head.weight.grad", "**.weight.grad", "head.grad", "*.grad"]
+    paths += ["optimizer.state.**", "optimizer.state.head.weight.exp_avg"]
+    with clew.ModelTracer(model, paths, optimizer=optimizer, store=False) as tracer:
+        train(model, inputs(2), optimizer)
+    names = ["head.weight.grad", "head.grad", "optimizer.state.head.weight.exp_avg"]
+    assert [len(tracer.results[name]) for name in names] == [2, 2, 2]
+
+
+def test_several_arguments_are_taken_once_whatever_names_them() -> None:
+    class Two(nn.Module):
+        def forward(self, a: Any, b: Any) -> Any:
+            return a + b
+
+    model = nn.ModuleDict({"two": Two()})
+    model.forward = lambda: model["two"](torch.zeros(1), torch.ones(1))  # type: ignore[method-assign]
+    with clew.ModelTracer(model, ["two.input", "two.input.a"], store=False) as tracer:
+        model()
+    assert {name: len(result) for name, result in tracer.results.items()} == {"two.input.a": 1, "two.input.b": 1}
+
+
+def test_a_wildcard_matches_methods_and_their_locals_where_that_is_asked_for() -> None:
+    labels = {
+        spot.stem for pattern in ["encoder.0.*", "encoder.0.*.code"] for spot in spots(net(), pattern, methods=True)
+    }
+    assert labels >= {"encoder.0.fc", "encoder.0.forward", "encoder.0.encode", "encoder.0.encode.code"}
+    assert {spot.stem for spot in spots(net(), "encoder.0.*")} == {"encoder.0.fc", "encoder.0.norm"}
+
+
+def test_an_item_is_not_recorded_again_because_its_list_grows() -> None:
+    class Growing(nn.Module):
+        def forward(self, x: Any) -> Any:
+            states = [x]
+            for _ in range(3):
+                states.append(states[-1] + 1)
+            states[0] = x - 1
+            return states[-1]
+
+    found = values_at(["forward.states.*"], Growing(), count=2)
+    assert {name: len(values) for name, values in found.items()} == {
+        "forward.states.0": 4, "forward.states.1": 2, "forward.states.2": 2, "forward.states.3": 2,
+    }  # fmt: skip
+
+
+def test_several_tracers_see_the_variables_of_one_method_in_whatever_order_they_end() -> None:
+    model = Rebinding()
+    tracers = [clew.ModelTracer(model, path, store=False) for path in ("forward.x", "forward.*", "forward.pair")]
+    for tracer in tracers:
+        tracer.start()
+        model(torch.randn(3, 2))
+    for tracer in (tracers[0], tracers[2], tracers[1]):
+        tracer.stop()
+        model(torch.randn(3, 2))
+    counts = [{name: len(result) for name, result in tracer.results.items()} for tracer in tracers]
+    assert counts == [{"forward.x": 12}, {"forward.x": 16, "forward.pair": 4}, {"forward.pair": 2}]
+    assert "forward" not in vars(model)
+    assert not any(tracer.ledger for tracer in tracers)
+
+
+@pytest.mark.parametrize("paths", [["0.forward.x"], ["0.forward.x", "0"], ["forward.input", "0.forward.x"]])
+def test_an_argument_of_a_submodule_is_followed_too(paths: list[str]) -> None:
+    assert len(values_at(paths, nn.Sequential(Rebinding()))["0.forward.x"]) == 16

@@ -560,9 +560,10 @@ def test_a_failure_of_the_tracers_own_is_told_and_the_program_goes_on(
 
     monkeypatch.setattr(module, "copied", broken)
     model = net()
-    with in_memory(model, ["**", "**.input"]):
+    with in_memory(model, ["**", "**.input"]) as tracer:
         assert len(train(model, inputs(2))) == 2
     assert "tracing Net has stopped (ZeroDivisionError: a bug)" in capsys.readouterr().err
+    assert "tracing Net has stopped: ZeroDivisionError." in [note.text for note in tracer.ledger]
 
 
 def test_a_when_that_raises_is_told_and_records_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -319,3 +319,20 @@ def test_a_sampler_that_fails_is_not_said_to_load_anything() -> None:
     trace, error = failed(DataLoader(Numbers(), batch_size=1, sampler=broken()), n=3)  # type: ignore[arg-type]
     assert error == trace.error == "ValueError: no more" and trace.notes == []
     assert seen_in(trace, "model") == [1]
+
+
+@pytest.mark.parametrize(("count", "enough"), [(3, 8), (11, 16)])
+def test_an_error_after_a_batch_that_was_cut_says_so_and_what_to_do(count: int, enough: int) -> None:
+    with pytest.raises(AssertionError) as raised, clew.items(count):
+        for (batch,) in DataLoader(TensorDataset(torch.arange(32.0)), batch_size=8):
+            assert len(batch) == 8
+    note = raised.value.__notes__[0]
+    assert "the last batch had 3 of its 8 items" in note
+    assert f"clew.items({enough})" in note
+
+
+def test_an_error_without_a_batch_that_was_cut_is_left_alone() -> None:
+    with pytest.raises(KeyError) as raised, clew.items(8):
+        for _ in DataLoader(TensorDataset(torch.arange(32.0)), batch_size=8):
+            raise KeyError("own")
+    assert not any("batch" in note for note in raised.value.__notes__)

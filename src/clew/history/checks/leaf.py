@@ -17,6 +17,7 @@ from clew.show.values import type_name
 
 _DEEPEST: Final = 8
 _MOST: Final = 256  # leaves of one value
+_OPENED: Final = 10_000  # containers of one value that are looked into: one may stand in many places
 _COLUMNS: Final = 64  # of a table
 _NUMBERS: Final = (int, float, bool)
 _TROUBLE: Final = (AttributeError, RuntimeError, TypeError, ValueError, NotImplementedError, MemoryError)
@@ -126,19 +127,21 @@ def channels_axis(shape: tuple[int, ...] | None) -> int | None:
 
 def leaves_of(value: Any, path: str = "") -> list[Leaf]:
     """Every leaf of it, in order; not more than some hundreds."""
-    return list(islice(_walk(value, path, 0), _MOST))
+    return list(islice(_walk(value, path, 0, iter(range(_OPENED))), _MOST))
 
 
-def _walk(value: Any, path: str, depth: int) -> Iterator[Leaf]:
+def _walk(value: Any, path: str, depth: int, openings: Iterator[int]) -> Iterator[Leaf]:
     value = unwrapped(value)
     inside = None if depth >= _DEEPEST or _is_numbers(value) else contents_of(value)
+    if inside is not None and next(openings, None) is None:
+        return
     if inside is None:
         yield Leaf(path, value)
         if library_of(value) == "pandas" and type(value) is not NotKept and value.ndim == 2:
             yield from _columns(value, path)
         return
     for step, item in inside:
-        yield from _walk(item, path + step_text(step), depth + 1)
+        yield from _walk(item, path + step_text(step), depth + 1, openings)
 
 
 def _columns(table: Any, path: str) -> Iterator[Leaf]:

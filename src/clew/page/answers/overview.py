@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from clew.history.ledger import STILL_RUNNING, Ledger
 from clew.page.plain import number, told
-from clew.records import Kind
+from clew.records import Kind, Note
 from clew.show.text import printable
 from clew.store.graphs import read_graphs
 
@@ -50,10 +51,15 @@ def _overview(opened: Opened) -> dict[str, Any]:
             "pipeline": has_items,
             "graph": len(view.calls) > 0 or bool(read_graphs(opened.folder)),
         },
-        "ledger": [_note(note) for note in run.ledger],
+        "ledger": [_note(note) for note in _told(run.ledger)],
         "problems": [printable(problem) for problem in run.problems],
         "meta": told(run.meta),
     }
+
+
+def _told(ledger: Ledger) -> list[Note]:
+    """The notes; of a run that goes on also that they are not all there can be."""
+    return [*ledger, Note("running", "", STILL_RUNNING)] if ledger.running else list(ledger)
 
 
 def _function(line: Any) -> dict[str, Any]:
@@ -121,12 +127,15 @@ def _by_name(opened: Opened, wanted: set[str]) -> tuple[dict[str, tuple[int, int
     for shard, reader in enumerate(table.shards):
         rows = table._scanned[shard].first
         for id, site in reader.sites.items():
-            if site.name not in wanted or site.role != "value" or not 0 <= id < len(rows) or rows[id] < 0:
+            if site.role != "value" or not 0 <= id < len(rows) or rows[id] < 0:
+                continue
+            name = table.naming.label(shard, id)
+            if name not in wanted:
                 continue
             at = shard, int(rows[id])
-            first[site.name] = min(first.get(site.name, at), at)
+            first[name] = min(first.get(name, at), at)
             where = printable(reader.functions[site.function].name)
-            known = functions.setdefault(site.name, [])
+            known = functions.setdefault(name, [])
             if where not in known:
                 known.append(where)
     return first, functions

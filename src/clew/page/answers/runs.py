@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +9,7 @@ from clew.errors import OptionError, PageError
 from clew.history import status as how_it_ended
 from clew.page.shelf import Shelf, outside, tags_of
 from clew.store.folder import read_meta, write_meta
+from clew.store.removal import remove_run
 
 NAME = 200  # characters of a name
 TAGS, KEY, TAG = 100, 100, 1_000  # tags of a run, and characters of a key and of a value
@@ -44,20 +42,9 @@ def delete(shelf: Shelf, id: str, body: dict[str, Any]) -> dict[str, Any]:
     name = shelf.row(id)["name"]
     if body.get("name") != name:
         raise OptionError("not-confirmed", f"The run is called {name!r}, and is deleted only when that is given.", "")
-    remove(folder)
+    remove_run(folder, everything=True)
     shelf.forget(id)
     return {"deleted": True}
-
-
-def remove(folder: Path) -> None:
-    """Out of sight in one step, then gone: nobody finds half a run."""
-    doomed = folder.with_name(f".deleted-{secrets.token_hex(6)}")
-    os.rename(folder, doomed)
-    shutil.rmtree(doomed)
-    try:
-        folder.parent.rmdir()  # the day's folder, if this was its last run
-    except OSError:
-        pass
 
 
 def _ours(shelf: Shelf, id: str) -> Path:

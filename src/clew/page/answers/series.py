@@ -12,7 +12,7 @@ from clew.page.boxes import box_of_row, boxes_of_rows
 from clew.page.curves import AXES, OTHER, WORDS, Curve, curve_of, reduced
 from clew.page.opened import step_text
 from clew.page.plain import number, numbers, places
-from clew.show.text import printable, shorten
+from clew.show.text import printable, shorten, time_text
 
 if TYPE_CHECKING:
     from clew.page.opened import Opened
@@ -89,10 +89,10 @@ def point(opened: Opened, query: Query) -> dict[str, Any]:
         "index": index,
         "total": len(rows),
         "step": step_text(view.steps.at(one)[0]),
-        "time": number(view.table.times(one)[0]),
+        "time": number(float(time_text(view.table.times(one)[0], view.table.times_error(one)[0]))),
         "value": box_of_row(view, row, name),
         "place": {"file": printable(function.file), "line": site.line, "function": printable(function.name)},
-        "code": line_of(function.file, site.line),
+        "code": line_of(function, site.line),
         "call": None if call is None else f"{call.shard}:{call.id}",
     }
 

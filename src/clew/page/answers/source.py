@@ -1,15 +1,12 @@
 """The source of a call's function, with what was recorded at each line after so many changes.
 
-Only files that the run names as those of its functions, and only Python source: a run that came from elsewhere cannot
-make the page show something else.
+The source is the one that the run itself holds. No file that a run names is ever opened: a run that came from elsewhere
+could name any file of this machine, and a report would carry it away.
 """
 
 from __future__ import annotations
 
-import ast
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,18 +15,15 @@ from clew.history.table import INPUT, distinct
 from clew.page.boxes import boxes_of_rows
 from clew.page.nodes import hidden_rows
 from clew.show.text import shorten
-from clew.store.files import open_regular
 
 if TYPE_CHECKING:
     from clew.history.call import Call
     from clew.history.lazy import Rows
     from clew.page.opened import Opened
     from clew.page.query import Query
+    from clew.records import Function
 
-LARGEST = 2 << 20
 LINES = 2_000  # shown of one function
-AROUND = 200  # lines shown after a function's first, where its end cannot be found
-SUFFIXES = (".py", ".pyw", ".pyx", ".ipy")
 LONGEST = 300  # characters of a line that is shown alone
 _BLOCK = 1 << 16
 
@@ -39,14 +33,12 @@ def source(opened: Opened, query: Query) -> dict[str, Any]:
     call = opened.call(query.needed("call"))
     rows = opened.cached(("source rows", call._place), lambda: call.changes.rows)
     at = min(query.whole("at", _until(opened, query, rows)), len(rows))
-    text, missing = _read(call.file)
-    lines, first = _cut(text, call, _last_line(opened, call))
+    function = call._function
     return {
         "file": call.file,
-        "first": first,
-        "lines": lines,
-        "missing": missing,
-        "changed": _changed(opened, call) if missing is None else None,
+        "first": max(call.line, 1),
+        "lines": (function.source or "").splitlines()[:LINES],
+        "missing": _why_missing(function),
         "total": len(rows),
         "at": at,
         "values": [*_arguments(opened, call), *_values(opened, rows, at)],
@@ -65,76 +57,19 @@ def _until(opened: Opened, query: Query, rows: Rows) -> int:
 # ---- the text
 
 
-def line_of(file: str, line: int) -> str | None:
-    """One line of a source file that the run names; None where it cannot be had."""
-    lines = _read(file)[0].splitlines()
-    return shorten(lines[line - 1].strip(), LONGEST) if 1 <= line <= len(lines) else None
+def line_of(function: Function, line: int) -> str | None:
+    """One line of a function's source; None where it cannot be had."""
+    lines = (function.source or "").splitlines()
+    place = line - function.line
+    return shorten(lines[place].strip(), LONGEST) if 0 <= place < len(lines) else None
 
 
-def _read(file: str) -> tuple[str, str | None]:
-    """The text of a source file, or why there is none."""
-    if not file or file.startswith("<"):
-        return "", "it was not written in a file"
-    if not file.endswith(SUFFIXES):
-        return "", "the file is no Python source"
-    if not os.path.isabs(file):
-        return "", "where the file lies was not recorded"
-    try:
-        with open_regular(Path(file)) as opened:
-            data = opened.read(LARGEST + 1) or b""
-    except FileNotFoundError:
-        return "", "the file is gone, or on another machine"
-    except OSError as error:
-        return "", f"the file cannot be read: {error.strerror or error}"
-    if len(data) > LARGEST:
-        return "", f"the file is larger than {LARGEST >> 20} MB"
-    if b"\0" in data:
-        return "", "the file is no text"
-    return data.decode("utf-8-sig", "replace"), None
-
-
-def _changed(opened: Opened, call: Call) -> str | None:
-    try:
-        written = os.lstat(call.file).st_mtime_ns
-    except OSError:
+def _why_missing(function: Function) -> str | None:
+    if function.source is not None:
         return None
-    began = int(call._start("time"))
-    return "the file was changed after this ran; these lines may not be what ran" if written > began else None
-
-
-def _last_line(opened: Opened, call: Call) -> int:
-    """The last line of the function of which anything is known."""
-    function = call._function.id
-    lines = (site.line for site in call._calls.reader.sites.values() if site.function == function)
-    return max(lines, default=call.line)
-
-
-def _cut(text: str, call: Call, known: int) -> tuple[list[str], int]:
-    """The lines of the function, and the number of the first."""
-    lines = text.splitlines()
-    if not lines:
-        return [], max(call.line, 1)
-    if call.function == "<module>":
-        return lines[:LINES], 1
-    first, last = _extent(text, call.line) or (call.line, max(known, call.line + AROUND))
-    first = min(max(first, 1), len(lines))
-    return lines[first - 1 : min(last, first + LINES)], first
-
-
-def _extent(text: str, line: int) -> tuple[int, int] | None:
-    """First and last line of the function that begins at a line, decorators included."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    found = None
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
-            decorators = getattr(node, "decorator_list", [])
-            begin = min([node.lineno, *(one.lineno for one in decorators)])
-            if line in (begin, node.lineno):
-                found = begin, node.end_lineno or node.lineno
-    return found
+    if function.code_hash is None and function.file_hash is None:
+        return "the run does not hold it: an older version recorded it, or it was not written in a file"
+    return "the run does not hold it: it belongs to a library, is very long, or could not be verified when it ran"
 
 
 # ---- the values

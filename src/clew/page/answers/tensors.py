@@ -132,8 +132,9 @@ def _finite(opened: Opened, row: int, name: str) -> Any:
         flat = array_of(opened.tables.table.value(row), f"`{name}`").reshape(-1)
     except ClewError:
         return np.empty(0)
-    if flat.dtype.kind != "f":
-        return flat.astype(np.float64)
+    if flat.dtype.kind != "f" or flat.dtype.itemsize > 8:
+        with np.errstate(over="ignore"):  # a long double may be Inf here
+            flat = flat.astype(np.float64)
     good = np.isfinite(flat)
     return flat if bool(good.all()) else flat[good]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import replace
-from types import FunctionType, TracebackType
-from typing import Any, TextIO
+from types import FrameType, FunctionType, TracebackType
+from typing import Any, TextIO, TypeVar, overload
 
-from clew import env, recording
+from clew import env, recording, trouble
 from clew.errors import OptionError, TargetError
 from clew.probes.lines import engine, watch
 from clew.probes.lines.targets import describe, functions_of_class, python_functions
@@ -17,9 +18,42 @@ from clew.recorder.trace import Trace, here
 from clew.values import LIGHT, parse_keep
 
 from . import runtime
-from .following import Following
-from .inherit import take_over
+from .following import Following, tell
 from .scope import Scope
+from .telling import TellingTrace
+
+#: What can be decorated; a torch module is a callable, too.
+Decorated = TypeVar(
+    "Decorated", bound="Callable[..., Any] | property | staticmethod[..., Any] | classmethod[Any, ..., Any]"
+)
+
+
+@overload
+def follow(
+    *names: str,
+    depth: int | None = ...,
+    only: str | list[str] | tuple[str, ...] | None = ...,
+    skip: str | list[str] | tuple[str, ...] | None = ...,
+    show: bool = ...,
+    file: str | os.PathLike[str] | TextIO | logging.Logger | None = ...,
+    stats: bool = ...,
+    keep: Any = ...,
+) -> Follower: ...
+
+
+@overload
+def follow(
+    target: Decorated,
+    /,
+    *,
+    depth: int | None = ...,
+    only: str | list[str] | tuple[str, ...] | None = ...,
+    skip: str | list[str] | tuple[str, ...] | None = ...,
+    show: bool = ...,
+    file: str | os.PathLike[str] | TextIO | logging.Logger | None = ...,
+    stats: bool = ...,
+    keep: Any = ...,
+) -> Decorated: ...
 
 
 def follow(
@@ -65,6 +99,7 @@ def follow(
 def following(
     names: tuple[Any, ...],
     *,
+    own_names: tuple[str, ...] = (),
     depth: Any = None,
     only: Any = None,
     skip: Any = None,
@@ -74,11 +109,14 @@ def following(
     keep: Any = None,
     printer: Any = None,
 ) -> Following:
-    """How to follow, checked. `printer` is told what happens instead of one made for `show` and `file`."""
+    """How to follow, checked. `own_names` are followed in the function itself only.
+
+    `printer` is told what happens instead of one made for `show` and `file`.
+    """
     _check(names, depth)
-    take_over()
     return Following(
         names,
+        own_names=own_names,
         depth=depth,
         scope=Scope(only, skip),
         printer=printer or (_printer(show, file, stats) if env.enabled() else None),
@@ -94,14 +132,15 @@ class Follower:
         self._following = how
         self._blocks: list[tuple[Trace | None, Trace, Any]] = []
 
-    def __call__(self, target: Any) -> Any:
+    def __call__(self, target: Decorated) -> Decorated:
         """Follow a function, method, property, class or torch module; gives it back."""
         if not env.enabled():
             return target
         if _is_module(target):
             from .modules import follow_module
 
-            return follow_module(target, self._following)
+            follow_module(target, self._following)
+            return target
         functions = functions_of_class(target) if isinstance(target, type) else python_functions(target)
         if not functions:
             raise TargetError(
@@ -119,21 +158,31 @@ class Follower:
             raise TargetError(
                 "not-followable",
                 f"clew.follow() cannot follow {function.__qualname__}: {reason}.",
-                "Its source must be there, as it runs: put it into a file.",
+                "Its source must be there, as it runs (put it into a file), on a Python that `clew doctor` finds fit.",
             )
 
     def __enter__(self) -> Follower:
         if not (env.enabled() and recording.is_on()):
             return self
+        try:
+            self._begin_block(sys._getframe(1))
+        except Exception as error:
+            trouble.failed(error, "follow")
+        return self
+
+    def _begin_block(self, frame: FrameType) -> None:
         self._following.prepare()
         outer = here.get(None)
         block = None
         if self._names:
-            block = watch(*self._names)
-            block.enter_block(sys._getframe(1))
-        trace = runtime.open_trace(self._following, sys._getframe(1))
+            block = watch(*self._names, on_change=tell)
+            block.enter_block(frame)
+        trace = runtime.open_trace(self._following, frame)
+        if outer is not None:
+            trace.requests = runtime.merged(outer.requests, trace.requests)
+            if isinstance(trace, TellingTrace):
+                trace.outer = outer
         self._blocks.append((outer, trace, block))
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -154,9 +203,12 @@ def unfollow(target: Any) -> None:
 
 def log(*parts: Any) -> None:
     """Put a line of one's own into the tree, where the program is now: `clew.log("xx is", x)`."""
-    from .messages import put
+    try:
+        from .messages import put
 
-    put(parts, sys._getframe(1))
+        put(parts, sys._getframe(1))
+    except Exception as error:
+        trouble.failed(error, "log")
 
 
 def _check(names: tuple[Any, ...], depth: Any) -> None:
@@ -188,4 +240,4 @@ def _is_module(target: Any) -> bool:
     return torch is not None and hasattr(torch, "nn") and isinstance(target, torch.nn.Module)
 
 
-__all__ = ["Follower", "follow", "following", "log", "unfollow"]
+__all__ = ["Decorated", "Follower", "follow", "following", "log", "unfollow"]

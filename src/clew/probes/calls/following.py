@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import builtins
+import functools
 import gc
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
 from clew import recording
 from clew.probes.lines import engine
 from clew.probes.lines.expressions import Form
-from clew.probes.lines.hooks import Change
 from clew.probes.lines.options import Options, options
 from clew.recorder.plan import Plan
 from clew.recorder.trace import NO_LIMIT, Busy, Trace, here
-from clew.records import Note
+from clew.records import Change, Note
 from clew.values import LIGHT, Keep
 
 from . import lean, objects
 from .scope import Scope
-from .telling import TellingTrace
+from .telling import Teller, TellingTrace
 
 _lock = threading.RLock()
 
@@ -33,6 +35,7 @@ class Following:
         self,
         names: tuple[str, ...] = (),
         *,
+        own_names: tuple[str, ...] = (),
         depth: int | None = None,
         scope: Scope | None = None,
         printer: Any = None,
@@ -42,11 +45,15 @@ class Following:
         self.depth = NO_LIMIT if depth is None else depth
         self.keep = keep
         self.printer = printer
+        # its part of another one's tree is printed there, too
+        self.prints_elsewhere = printer is not None and printer.destination is not None
         self._takes: dict[Plan, bool] = {}  # whether in scope, as far as met
-        self.names: Options | None = options(names, on_change=_tell) if names else None
-        expressions = self.names.expressions if self.names is not None else ()
-        self._names = {expression.text for expression in expressions}
-        self._all_names = any(expression.form is Form.ALL for expression in expressions)
+        self.names = _options(names)
+        self.root_names = _options((*names, *own_names))  # in the function it was put on
+        self._is_named = _test_of(self.names)
+        self._is_named_in_root = _test_of(self.root_names)
+        self.brings_names = self.root_names is not None  # whether a call of its function adds to what is followed
+        self._parts = {self}  # the requests that it stands for
         self._count = 0  # how many modules there were when that was last looked at
         self._modules: set[str] = set()  # those whose functions were looked for
         self._main: set[int] = set()
@@ -64,11 +71,15 @@ class Following:
 
     def wants(self, plan: Plan, name: str) -> bool:
         """Whether the changes of this name were asked for; in its own function a request may ask for more."""
-        return self._all_names or name in self._names or plan.root is self
+        return self._is_named(name) or (plan.root is self and self._is_named_in_root(name))
 
-    def new_trace(self, recorder: Any, thread: int, thread_name: str) -> Trace:
-        kind = Trace if self.printer is None else TellingTrace
-        return kind(recorder, self, thread, thread_name)
+    def new_trace(self, recorder: Any, thread: int, thread_name: str, tellers: list[Teller] | None = None) -> Trace:
+        """A log; `tellers` hear what is written into it, by default this request's own."""
+        if tellers is None:
+            tellers = [Teller(self)] if self.printer is not None else []
+        if not tellers:
+            return Trace(recorder, self, thread, thread_name)
+        return TellingTrace(recorder, self, thread, thread_name, tellers)
 
     # ---- making functions ready
 
@@ -76,6 +87,8 @@ class Following:
         """Rewrite the functions in scope; again when there are new modules, or new functions in a notebook."""
         if self._is_ready():
             return
+        if as_roots:
+            self.brings_names = False  # every call follows the same names already
         with _lock:  # a second thread waits until all is ready
             if self._is_ready():
                 return
@@ -83,17 +96,20 @@ class Following:
             new = [module for name, module in modules.items() if name not in self._modules]
             if not main <= self._main or any(map(self.scope.may_hold, new)):
                 for function in _all_functions(self.scope):
-                    self._follow_if_in_scope(function, as_roots)
+                    self.follow_if_in_scope(function, as_roots)
             self._modules.update(modules)
             self._count, self._main = len(modules), main
 
     def _is_ready(self) -> bool:
         return len(sys.modules) == self._count and _functions_of_main() <= self._main
 
-    def _follow_if_in_scope(self, function: FunctionType, as_root: bool) -> None:
+    def follow_if_in_scope(self, function: FunctionType, as_root: bool) -> None:
+        """Rewrite a function if it is in scope."""
         code = function.__code__
         module = function.__module__ or ""
-        if not engine.is_function(code) or engine.is_ours(function) or function in self._refused:
+        if not engine.is_function(code) or function in self._refused:
+            return
+        if engine.is_ours(function) and engine.followed(function) is None:
             return
         if not self.scope.includes(module, code.co_filename, code.co_qualname):
             return
@@ -103,8 +119,12 @@ class Following:
     def follow(self, function: FunctionType, *, root: bool = False) -> str:
         """Rewrite one function; "" or why that cannot be."""
         before = engine.followed(function)
-        names = self.names if before is None or before.names is None else _joined(before.names, self.names)
-        of = self if root else before.root if before is not None else None
+        of: Following | None = before.root if before is not None else None
+        if root:
+            of = self if of is None else self._together_with(of)
+        names = of.root_names if root and of is not None else self.names
+        if before is not None and before.names is not None:
+            names = _joined(before.names, names)
         if before is not None and before.names is names and before.root is of:
             return ""
         with Busy():
@@ -114,16 +134,50 @@ class Following:
             recording.note_later(Note("fallback", function.__qualname__, what))
         return reason
 
+    def _together_with(self, before: Following) -> Following:
+        """One request for a function that two were put on: the names of both, otherwise as the later one says."""
+        if self in before._parts:
+            return before
+        both = Following(
+            (*_texts(before.names), *_texts(self.names)),
+            own_names=(*_texts(before.root_names), *_texts(self.root_names)),
+            depth=self.depth,
+            scope=self.scope,
+            printer=self.printer,
+            keep=self.keep,
+        )
+        both._parts |= before._parts | self._parts
+        return both
+
+
+def _options(names: tuple[str, ...]) -> Options | None:
+    return options(names, on_change=tell) if names else None
+
+
+def _texts(names: Options | None) -> tuple[str, ...]:
+    return tuple(expression.text for expression in names.expressions) if names is not None else ()
+
+
+def _test_of(names: Options | None) -> Callable[[str], bool]:
+    """Whether a name is among these."""
+    texts = frozenset(_texts(names))
+    return (lambda name: True) if names is not None and _has_all(names) else texts.__contains__
+
+
+def _has_all(names: Options) -> bool:
+    return any(expression.form is Form.ALL for expression in names.expressions)
+
 
 def _joined(names: Options, more: Options | None) -> Options:
     """Names that several requests follow: each is recorded once."""
     if more is None or set(more.expressions) <= set(names.expressions):
         return names
     expressions = dict.fromkeys([*names.expressions, *more.expressions])
-    return options(tuple(e.text for e in expressions), on_change=_tell)
+    return options(tuple(e.text for e in expressions), on_change=tell)
 
 
-def _tell(change: Change) -> None:
+def tell(change: Change) -> None:
+    """A change of a followed name, to whoever prints the tree."""
     trace = here.get(None)
     if isinstance(trace, TellingTrace):
         trace.tell_change(change)
@@ -135,14 +189,11 @@ def _functions_of_main() -> set[int]:
 
 
 def _all_functions(scope: Scope) -> list[FunctionType]:
-    """Every function there is in files that matter: methods, closures, callbacks, wherever they are held."""
-    files: dict[str, bool] = {}
-    found = []
-    for each in gc.get_objects():
-        if type(each) is FunctionType:
-            file = each.__code__.co_filename
-            if file not in files:
-                files[file] = scope.may_be_in(file)
-            if files[file]:
-                found.append(each)
-    return found
+    """Every function there is in files that matter: methods, closures, callbacks, wherever they are held.
+
+    Each function holds the built-in names, so that they lead to it. The list of all objects (`gc.get_objects`) would
+    hold tuples that other threads are still filling, and CPython's `tuple(generator)` raises SystemError there.
+    """
+    is_in_scope = functools.cache(scope.may_be_in)
+    functions = [each for each in gc.get_referrers(vars(builtins)) if type(each) is FunctionType]
+    return [function for function in functions if is_in_scope(function.__code__.co_filename)]

@@ -2,7 +2,8 @@
 
     .clew_log = trace.get(None)                       # the log of this thread or task, if calls are followed here
     .clew_own = .clew_log is None
-    if .clew_own: .clew_log = begin()                 # the first followed call opens one; elsewhere it goes nowhere
+    if .clew_own or quiet:                            # the first followed call opens one; elsewhere, and while an
+        .clew_log, .clew_own = begin(.clew_log)       # expression is evaluated, it goes nowhere
     .clew_line = .clew_log.at
     if type(a) in SCALARS and type(b) in SCALARS:
         .clew_log += CODE, clock(), .clew_line, a, b
@@ -13,7 +14,7 @@
     except raised(.clew_log, .clew_line, .clew_own):  # writes a line and catches nothing: the exception goes on
         pass
 
-A log that grows faster than it is taken is, when it is full, taken by the program itself, so that memory is bounded.
+Where the recorder is late, the program waits for it at the end of a call (`.clew_log.due`), so that memory is bounded.
 Without an exception the `try` costs nothing. For functions that pause, or hold named variables, see objects.py.
 """
 
@@ -28,18 +29,19 @@ from typing import Any
 from clew.probes.lines import effects, source
 from clew.probes.lines import trees as t
 from clew.probes.lines.assemble import assemble
-from clew.probes.lines.engine import Follow, in_and_out, inner_followed, parameter_names
+from clew.probes.lines.engine import Follow, in_and_out, inner_followed
+from clew.probes.lines.items import parameter_names
 from clew.probes.lines.prepare import hoist_declarations, is_docstring, without_our_names
 from clew.probes.lines.rewrite import Rewritten
-from clew.probes.lines.runtime import clean
-from clew.recorder import trace
+from clew.probes.lines.runtime import HIDING, clean
+from clew.recorder import quiet, trace
 from clew.recorder.plan import Plan
 from clew.values import SCALARS
 
 from . import runtime
 from .reraise import put_back
 
-LOG, OWN, LINE, RESULT = ".clew_log", ".clew_own", ".clew_line", ".clew_result"
+LOG, OWN, LINE, NOW, RESULT = ".clew_log", ".clew_own", ".clew_line", ".clew_now", ".clew_result"
 
 
 def make(
@@ -53,6 +55,7 @@ def make(
         original.co_qualname, module or "?", original.co_filename, line, in_and_out(parameters), [line], [False],
         parameters=parameters,
     )  # fmt: skip
+    plan.code, plan.source = original, found.text
     plan.always, plan.root = False, follow.root
     assert isinstance(node, ast.FunctionDef)
     _rewrite(node, parameters)
@@ -69,11 +72,11 @@ def make(
 def _objects(plan: Plan) -> dict[str, Any]:
     return {
         "get": trace.here.get,
-        "begin": partial(runtime.begin, plan),
+        "begin": partial(runtime.enter, plan),
+        "quiet": quiet,
         "end": runtime.end,
         "clock": trace.clock,
         "type": type,
-        "len": len,
         "relieve": runtime.relieve,
         "scalars": SCALARS,
         "look": runtime.looked_at,
@@ -82,6 +85,7 @@ def _objects(plan: Plan) -> dict[str, Any]:
         "return": plan.marks[trace.RETURN],
         "raised": partial(runtime.raised, plan.marks[trace.RAISE]),
         "clean": clean,
+        **HIDING,
     }
 
 
@@ -120,7 +124,10 @@ def _add(*parts: ast.expr) -> ast.stmt:
 
 
 def _is_scalar(name: str) -> ast.expr:
-    return ast.Compare(t.call(t.marked("type"), t.load(name)), [ast.In()], [t.marked("scalars")])
+    """A metaclass of the user's may make its classes unhashable, and no scalar has one."""
+    kind = t.call(t.marked("type"), t.load(name))
+    meta = ast.Compare(t.call(t.marked("type"), copy.deepcopy(kind)), [ast.Is()], [t.marked("type")])
+    return ast.BoolOp(ast.And(), [meta, ast.Compare(kind, [ast.In()], [t.marked("scalars")])])
 
 
 def _enter(parameters: tuple[str, ...]) -> list[ast.stmt]:
@@ -134,7 +141,11 @@ def _enter(parameters: tuple[str, ...]) -> list[ast.stmt]:
     return [
         t.assign(LOG, t.call(t.marked("get"), t.none())),
         t.assign(OWN, ast.Compare(t.load(LOG), [ast.Is()], [t.none()])),
-        ast.If(t.load(OWN), [t.assign(LOG, t.call(t.marked("begin")))], []),
+        ast.If(
+            ast.BoolOp(ast.Or(), [t.load(OWN), t.quiet_threads()]),
+            [t.unpack([LOG, OWN], t.call(t.marked("begin"), t.load(LOG)))],
+            [],
+        ),
         t.assign(LINE, t.attribute(LOG, "at")),
         told,
     ]
@@ -143,15 +154,16 @@ def _enter(parameters: tuple[str, ...]) -> list[ast.stmt]:
 def _leave(result: ast.expr) -> list[ast.stmt]:
     at = ast.Attribute(t.load(LOG), "at", ast.Store())
     return [
-        _add(t.marked("return"), t.call(t.marked("clock")), result),
+        t.assign(NOW, t.call(t.marked("clock"))),
+        _add(t.marked("return"), t.load(NOW), result),
         ast.Assign([at], t.load(LINE)),
-        ast.If(_is_full(), [t.run(t.call(t.marked("relieve"), t.load(LOG)))], []),
+        ast.If(_is_late(), [t.run(t.call(t.marked("relieve"), t.load(LOG)))], []),
         ast.If(t.load(OWN), [t.run(t.call(t.marked("end"), t.load(LOG)))], []),
     ]
 
 
-def _is_full() -> ast.expr:
-    return ast.Compare(t.call(t.marked("len"), t.load(LOG)), [ast.Gt()], [t.constant(runtime.MOST_ITEMS)])
+def _is_late() -> ast.expr:
+    return ast.Compare(t.load(NOW), [ast.Gt()], [t.attribute(LOG, "due")])
 
 
 class _Body(ast.NodeTransformer):

@@ -8,10 +8,12 @@ from threading import get_ident
 from types import FrameType
 from typing import Any
 
-from clew import env, recording
+from clew import env, recording, trouble
 from clew.recorder.live import LiveCall
 from clew.recorder.plan import Plan, Watched
+from clew.recorder.quiet import is_quiet
 from clew.recorder.trace import ENTER, RETURN, busy, clock, here
+from clew.values.classes import inherits
 
 from .telling import TellingTrace
 
@@ -19,10 +21,11 @@ _LOG = "<log>"
 _plans: dict[tuple[str, int], Plan] = {}
 
 
+@trouble.entry_point()
 def put(parts: tuple[Any, ...], frame: FrameType) -> None:
     """A line at the place of `frame`."""
-    if env.enabled() and recording.is_on():
-        text = " ".join(part if isinstance(part, str) else _brief(part) for part in parts)
+    if env.enabled() and recording.is_on() and not is_quiet():
+        text = " ".join(part if inherits(type(part), str) else _brief(part) for part in parts)
         _record(text, frame.f_code.co_filename, frame.f_lineno or 0, str(frame.f_globals.get("__name__", "?")))
 
 
@@ -36,7 +39,7 @@ def _record(text: str, file: str, line: int, module: str) -> None:
     plan = _plan(file, line, module)
     trace = here.get(None)
     if trace is None:
-        call = LiveCall(plan, recording.recorder(), ())
+        call = LiveCall(plan, recording.recorder())
         call.log += [text, plan.input_sites[0]]
         call.line, call.ended = line, call.started
         call.recorder.begin(call)
@@ -78,6 +81,7 @@ class LoggerStream(io.TextIOBase):
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
+        self.destination = id(logger)
 
     def writable(self) -> bool:
         return True

@@ -13,14 +13,16 @@ from time import time_ns
 from types import TracebackType
 from typing import Any
 
-from clew import recording
+from clew import recording, trouble
 from clew.probes.lines import runtime as lines
 from clew.probes.lines.engine import PAUSES
 from clew.recorder.plan import Plan
-from clew.recorder.trace import LIVE, OFF, Trace, clock, here
-from clew.values import SCALARS
+from clew.recorder.quiet import is_quiet
+from clew.recorder.trace import LIVE, OFF, Busy, Trace, clock, here
+from clew.values import SCALAR_IDS
 
-from .runtime import begin, callers_of, end, open_trace, roots, written
+from .runtime import begin, callers_of, end, merged, open_trace, roots, written
+from .telling import Teller, TellingTrace
 
 
 def entrance(plan: Plan, flags: int) -> Callable[[tuple[Any, ...]], Any]:
@@ -31,9 +33,12 @@ def entrance(plan: Plan, flags: int) -> Callable[[tuple[Any, ...]], Any]:
 class _Followed:
     """What a watched call does besides, inside a followed one."""
 
-    __slots__ = ()
     clocked = True
+    pauses = False
+    shown: Any = ()  # what printers know of it
+    origin_is_known = False  # the log that it stands in tells its parent
 
+    @trouble.entry_point()
     def __exit__(
         self: Any, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
@@ -42,33 +47,35 @@ class _Followed:
         self.ended = time_ns()
         result, self.result = self.result, None
         trace = self.trace
-        if trace.following.printer is not None:
-            trace.tell_end(self, result, error)
+        trace.tell_end(self, result, error)
         if self.error is None:
             keep = trace.following.keep
             self.log.append(self.ended)
             self.log.append(self.clock_site)
-            self.log.append(result if type(result) in SCALARS else written(result, keep, self.recorder))
+            self.log.append(result if id(type(result)) in SCALAR_IDS else written(result, keep, self.recorder))
             self.log.append(self.plan.output_site)
         self.step_out()
         lines.leave(self, None)
 
-    def _log(self: Any, written: Any, site: int) -> None:
-        self.log.append(time_ns())
+    def _log(self: Any, written: Any, site: int, now: int) -> None:
+        self.log.append(now)
         self.log.append(self.clock_site)
-        super()._log(written, site)  # type: ignore[misc]
+        super()._log(written, site, now)  # type: ignore[misc]
 
     def _changed(self: Any, index: int, value: Any, site: int, written: Any, before: Any) -> None:
         plan = self.plan
         if site < plan.base + plan.width and not plan.always:
             return  # an argument: recorded as such
-        if not plan.always and not self.trace.following.wants(plan, plan.names[index]):
-            return  # asked for by another request
+        name = plan.names[index]
+        if not plan.always and not any(request.wants(plan, name) for request in self.trace.requests):
+            return  # asked for elsewhere
         super()._changed(index, value, site, written, before)  # type: ignore[misc]
 
     def step_in(self: Any, trace: Trace) -> None:
         """From here on what is called is called by this call."""
         self.trace, self.line_before, self.runs = trace, trace.at, True
+        self.requests_before = trace.requests
+        self.requests = trace.requests = merged(trace.requests, self.requests)
         trace += [self.plan.marks[LIVE], clock(), self]
 
     def step_out(self: Any) -> None:
@@ -78,6 +85,7 @@ class _Followed:
         trace = self.trace
         trace += [self.plan.marks[LIVE], clock(), None]
         trace.at = self.line_before
+        trace.requests = self.requests_before
         if self.opened:
             end(trace)
             self.opened = False
@@ -94,25 +102,28 @@ class _Followed:
 class _Generating:
     """A generator: one call, many resumptions, wherever it is resumed."""
 
-    __slots__ = ()
+    pauses = True
 
+    @trouble.entry_point(lambda call, value: value)
     def paused(self: Any, value: Any) -> Any:
+        self.trace.tell_pause(self)
         self.step_out()
         return value
 
+    @trouble.entry_point(lambda call, value: value)
     def resumed(self: Any, value: Any) -> Any:
         trace = here.get(None)
         if trace is None:
             trace = open_trace(self.trace.following, None)
+            trace.requests = self.requests
             self.opened = True
         self.step_in(trace)
+        trace.tell_resume(self)
         return value
 
 
-class _InTask:
-    """A coroutine: it has a log of its own, since other tasks run while it waits."""
-
-    __slots__ = ()
+class _InOwnLog:
+    """A coroutine, since other tasks run while it waits; a function that is printed to a place of its own."""
 
     def step_out(self: Any) -> None:
         trace = self.trace
@@ -124,56 +135,84 @@ class _InTask:
             here.set(self.outer)
 
 
-_SLOTS = ("clock_site", "line_before", "opened", "runs", "trace")
-
-
 class FollowedCall(_Followed, lines.WatchedHookedCall):
-    __slots__ = _SLOTS
+    """The call of a function that holds named variables."""
 
 
-class FollowedGenerator(_Generating, _Followed, lines.PausingHookedCall):
-    __slots__ = _SLOTS
+class FollowedGenerator(_Generating, _Followed, lines.PausingHookedCall):  # type: ignore[override]
+    """The call of a generator."""
 
 
-class FollowedTask(_InTask, _Followed, lines.PausingHookedCall):
-    __slots__ = (*_SLOTS, "outer")
+class FollowedAside(_InOwnLog, _Followed, lines.WatchedHookedCall):
+    """The call of a function that is printed to a place of its own, inside another followed one."""
+
+
+class FollowedTask(_InOwnLog, _Followed, lines.PausingHookedCall):  # type: ignore[override]
+    """The call of a coroutine."""
+
+    pauses = True
 
 
 def _enter(plan: Plan, flags: int, args: tuple[Any, ...]) -> Any:
-    trace = here.get(None)
-    opened = trace is None
-    if trace is None:
-        trace = begin_live(plan)
+    try:
+        if is_quiet():
+            return lines.Silent()
+        trace = here.get(None)
+        opened = trace is None
         if trace is None:
-            return _only_watched(plan, flags, args)
-    recorder = recording.recorder()
-    kind = FollowedTask if flags & CO_COROUTINE else FollowedGenerator if flags & PAUSES else FollowedCall
-    call: Any = kind(plan, recorder, ())
-    call.opened, call.clock_site, call.line = opened, plan.site(0, plan.clock_index), trace.at or None
-    if trace.following.printer is not None:
-        trace.tell_begin(call, args)
-    keep = trace.following.keep
-    for value, site in zip(args, plan.input_sites, strict=True):
-        call.log += [call.started, call.clock_site]
-        call.log += [value if type(value) in SCALARS else written(value, keep, recorder), site]
-    _take_place(call, trace, flags)
-    recorder.begin(call)
-    return call
+            trace = begin_live(plan)
+            if trace is None:
+                return _only_watched(plan, flags, args)
+        recorder = recording.recorder()
+        log = _log_for(plan, trace, flags)
+        kind: Any = FollowedTask if flags & CO_COROUTINE else FollowedGenerator if flags & PAUSES else FollowedCall
+        if kind is FollowedCall and log is not trace:
+            kind = FollowedAside
+        keep = trace.following.keep
+        arguments = tuple(arg if id(type(arg)) in SCALAR_IDS else written(arg, keep, recorder) for arg in args)
+        call = kind(plan, recorder, arguments)
+        call.opened, call.clock_site, call.line = opened, plan.site(0, plan.clock_index), trace.at or None
+        call.requests = () if plan.root is None else (plan.root,)
+        if plan.root is not None and plan.root not in trace.requests:
+            with Busy():
+                plan.root.prepare()
+        log.tell_begin(call, args)
+        _take_place(call, trace, log, flags)
+        recorder.begin(call)
+        return call
+    except Exception as error:
+        return trouble.failed(error, "follow", lines.Silent())
 
 
 def begin_live(plan: Plan) -> Trace | None:
     """The same as `begin`, for a call with an object."""
-    trace = begin(plan)
-    if trace is OFF:
-        return None
-    found: Trace = trace
-    if found.callers:
-        found.callers = callers_of(sys._getframe(2).f_back)
-    return found
+    trace = begin(plan, sys._getframe(2))
+    return None if trace is OFF else trace
 
 
-def _take_place(call: Any, trace: Trace, flags: int) -> None:
-    if not flags & CO_COROUTINE:
+def _log_for(plan: Plan, trace: Trace, flags: int) -> Trace:
+    """Where a call goes on: in the log it begins in, or in one of its own, printed wherever that one is and besides."""
+    root, is_coroutine = plan.root, bool(flags & CO_COROUTINE)
+    tellers = trace.tellers if isinstance(trace, TellingTrace) else []
+    prints = root is not None and root.prints_elsewhere and root.printer.destination not in _destinations(tellers)
+    if not is_coroutine and (flags & PAUSES or not prints):
+        return trace
+    if is_coroutine:
+        tellers = [Teller(teller.following, teller.current()) for teller in tellers]
+    if prints:
+        tellers = [*tellers, Teller(root)]
+    log: Trace = trace.following.new_trace(trace.recorder, trace.thread, trace.thread_name, tellers)
+    log.requests, log.at = trace.requests, trace.at
+    log.callers = callers_of(sys._getframe(2).f_back) if prints else trace.callers
+    return log
+
+
+def _destinations(tellers: list[Teller]) -> set[Any]:
+    return {teller.printer.destination for teller in tellers}
+
+
+def _take_place(call: Any, trace: Trace, log: Trace, flags: int) -> None:
+    if log is trace:
         call.step_in(trace)
         if not flags & PAUSES:
             call.place.call = call
@@ -189,72 +228,25 @@ def _take_place(call: Any, trace: Trace, flags: int) -> None:
         trace.over = True
         if trace in roots:
             roots.remove(trace)
-    own = trace.following.new_trace(call.recorder, trace.thread, trace.thread_name)
-    own.tell_instead_of(trace)
-    call.recorder.follow(own)
+    log.at = 0
+    call.recorder.follow(log)
     if call.opened:
-        roots.append(own)
-    here.set(own)
+        roots.append(log)
+    here.set(log)
     call.opened = False
-    call.stand()
-    call.step_in(own)
+    if flags & PAUSES:
+        call.stand()
+    else:
+        call.place.call = call
+    call.step_in(log)
 
 
 def _only_watched(plan: Plan, flags: int, args: tuple[Any, ...]) -> Any:
     """Outside any followed call: as `clew.watch` would have it, or not at all."""
     if not plan.always:
-        return Silent()
+        return lines.Silent()
     if flags & (CO_GENERATOR | CO_ASYNC_GENERATOR):
         return lines.enter_generator(plan, args)
     if flags & CO_COROUTINE:
         return lines.enter_coroutine(plan, args)
     return (lines.enter if plan.hooks is None else lines.enter_hooked)(plan, args)
-
-
-class _Sink:
-    __slots__ = ()
-
-    def append(self, item: object) -> None:
-        pass
-
-
-class Silent:
-    """A call that is not followed now: what it says is not heard."""
-
-    __slots__ = ("at", "result", "stop_when", "when")
-    log = _Sink()
-
-    def __init__(self) -> None:
-        self.when: dict[int, Any] = {}
-        self.stop_when: dict[int, Any] = {}
-
-    def __enter__(self) -> Silent:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-    def note(self, index: int, value: Any, site: int) -> tuple[None, None]:
-        return None, None
-
-    def gone(self, index: int, site: int) -> None:
-        return None
-
-    lost = gone
-
-    def failed_at(self, otherwise: int, error: BaseException | None = None) -> int:
-        return otherwise
-
-    def until_left(self, index: int, site: int) -> Silent:
-        return self
-
-    def hand_over(self) -> None:
-        return None
-
-    def stops(self) -> bool:
-        return False
-
-    def paused(self, value: Any) -> Any:
-        return value
-
-    resumed = paused

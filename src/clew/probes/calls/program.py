@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from clew.errors import OptionError, nearest
+from clew.errors import OptionError
 from clew.probes.lines.engine import Follow
 from clew.probes.lines.program import names_of
+from clew.probes.suggestions import functions_hint
 from clew.records import Note
 
 from . import lean, objects
@@ -52,12 +54,13 @@ class Follows:
         """Whether a function of this very module was asked for, standard library or not."""
         return any(request.pattern.startswith((f"{module}.", f"{module}:")) for request in self.requests)
 
-    def ledger(self) -> list[Note]:
-        """A line for each that matched no function."""
+    def ledger(self, loaded_before: Collection[str]) -> list[Note]:
+        """A line for each that matched no function; `loaded_before` are modules older than the program."""
         notes = []
         for request in self.requests:
             if not request.matched:
-                hint = nearest(request.pattern.rpartition(":")[2].rpartition(".")[2], sorted(self._known))
-                text = f"--follow {request.pattern!r}: no such function was loaded; {hint}"
+                hint = functions_hint(request.pattern, self._known, loaded_before)
+                text = f"--follow {request.pattern!r}: no such function was loaded"
+                text = f"{text}; {hint}" if hint else f"{text}."
                 notes.append(Note("never-seen", request.pattern, text))
         return notes

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from threading import get_ident
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-from clew import env, recording
+from clew import env, recording, trouble
+from clew.probes import receiving
 from clew.probes.lines import runtime as lines
-from clew.recorder.endings import describe, how_it_ended
+from clew.recorder.endings import describe, how_it_ended, is_error
 from clew.recorder.live import place_of, thread_name
 from clew.recorder.plan import Plan
+from clew.recorder.quiet import is_quiet
 from clew.recorder.trace import OFF, Busy, Trace, busy, clock, here
-from clew.values import SCALARS, Keep, capture
+from clew.values import SCALAR_IDS, Keep, capture
 
 from . import inherit
 
@@ -23,43 +25,71 @@ if TYPE_CHECKING:
 
 _FRAMES = 16  # told of what is around a root
 _COMMANDS = f"{env.PACKAGE}commands/"
-MOST_ITEMS = 2_000_000  # in a log, some hundred megabytes, before the program writes it itself
-_parents: Following | None = None  # in a forked child: how its parent followed calls
+_parents: tuple[Following, ...] = ()  # in a forked child: what its parent followed
 roots: list[Trace] = []  # logs that are open, for threads that begin meanwhile
 
 
-def begin(plan: Plan) -> Any:
+def enter(plan: Plan, trace: Any) -> tuple[Any, bool]:
+    """The log for a call, and whether this call is its first. `trace` is the log of the call around it, if any."""
+    try:
+        if is_quiet():
+            return OFF, True
+        return (begin(plan, sys._getframe(1)), True) if trace is None else (trace, False)
+    except Exception as error:
+        return trouble.failed(error, "follow", OFF), True
+
+
+def begin(plan: Plan, frame: FrameType) -> Any:
     """The log for a call outside any followed call: a new one if it is to be followed itself, else one to nowhere."""
     thread = get_ident()
     if thread in busy or thread_name(thread).startswith("clew-"):
         return OFF
     following: Following | None = plan.root
+    # a thread that began inside a followed call: its calls belong to that one
+    starter = roots[-1] if roots and roots[-1].thread != thread else None
+    around = _parents if starter is None else starter.requests
     if following is not None:
         with Busy():
             following.prepare()
-        return open_trace(following, sys._getframe(1).f_back)
-    if _parents is not None and _parents.takes(plan):
-        return open_trace(_parents, None)
-    # a thread that began inside a followed call: its calls belong to that one
-    if roots and roots[-1].thread != thread and roots[-1].following.takes(plan):
-        return open_trace(roots[-1].following, None, roots[-1])
-    return OFF
+        trace = open_trace(following, frame.f_back)
+    elif any(request.takes(plan) for request in around):
+        trace = open_trace(around[0], None, starter)
+    else:
+        return OFF
+    trace.requests = merged(around, trace.requests)
+    return trace
 
 
+def merged(requests: tuple[Following, ...], more: tuple[Following, ...]) -> tuple[Following, ...]:
+    """All of them, each once."""
+    new = [request for request in more if request not in requests]
+    return (*requests, *new) if new else requests
+
+
+@trouble.entry_point()
 def _before_fork() -> None:
     if roots:
         inherit.remember_origin()
 
 
+@trouble.entry_point()
 def _in_child() -> None:
     """After a fork inside a followed call: the parent's calls go on there; what is called here begins trees here."""
     global _parents
     if roots:
-        _parents = roots[-1].following
+        _parents = roots[-1].requests
         roots.clear()
         here.set(None)
+        place_of(get_ident()).call = None
 
 
+def _follow_arrived(function: FunctionType) -> None:
+    """A function that is made while calls are followed, here or in the process this one was forked from."""
+    for request in roots[-1].requests if roots else _parents:
+        request.follow_if_in_scope(function, as_root=False)
+
+
+receiving.on_arrival(_follow_arrived)
 os.register_at_fork(before=_before_fork, after_in_parent=inherit.forget_origin, after_in_child=_in_child)
 
 
@@ -87,6 +117,7 @@ def open_trace(following: Following, frame: FrameType | None, inside: Trace | No
     return trace
 
 
+@trouble.entry_point()
 def end(trace: Any) -> None:
     """The call that opened this log is over."""
     if trace is not OFF:
@@ -98,25 +129,19 @@ def end(trace: Any) -> None:
             roots.remove(trace)
             if not roots:
                 inherit.tell_children_no_more()
-        if _is_worker():
-            trace.recorder.flush_soon()
 
 
-def _is_worker() -> bool:
-    """Whether this is a child of multiprocessing, which a pool may end at any time without a word."""
-    process = sys.modules.get("multiprocessing.process")
-    return process is not None and process.parent_process() is not None
-
-
+@trouble.entry_point(lambda trace, values: (None,) * len(values))
 def looked_at(trace: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
     """What is written of arguments of which at least one is no scalar."""
     if trace is OFF:
         return values
     keep, recorder = trace.following.keep, trace.recorder
     with Busy():
-        return tuple([value if type(value) in SCALARS else written(value, keep, recorder) for value in values])
+        return tuple([value if id(type(value)) in SCALAR_IDS else written(value, keep, recorder) for value in values])
 
 
+@trouble.entry_point()
 def looked_at_one(trace: Any, value: Any) -> Any:
     if trace is OFF:
         return None
@@ -132,32 +157,37 @@ def written(value: Any, keep: Keep, recorder: Any) -> Any:
     return found
 
 
+@trouble.entry_point()
 def relieve(trace: Any) -> None:
-    """The log has grown faster than it was taken: the program waits until it is written."""
-    trace.recorder.flush()
+    """What is in the log should have been written by now: the program waits until it is."""
+    trace.recorder.relieve()
 
 
+@trouble.entry_point(lambda code, trace, line, own: ())
 def raised(code: int, trace: Any, line: int, own: bool) -> tuple[()]:
     """An exception leaves a followed function: told, and not caught."""
     error = sys.exc_info()[1]
-    if isinstance(error, RecursionError | KeyboardInterrupt):
+    if error is not None and is_error(error, RecursionError, KeyboardInterrupt):
         lines.without_ours(error)
     if trace is not OFF:
-        trace += [code, clock(), describe(error)]
+        now = clock()
+        trace += [code, now, describe(error)]
         trace.at = line
-        if isinstance(error, SystemExit | KeyboardInterrupt):
+        if now > trace.due:
+            relieve(trace)
+        if is_error(error, SystemExit, KeyboardInterrupt):
             trace.recorder.last_exit = how_it_ended(error)
         if own:
             end(trace)
     return ()
 
 
-def callers_of(frame: FrameType | None) -> list[tuple[str, int, str]]:
+def callers_of(frame: FrameType | None, most: float = _FRAMES) -> list[tuple[str, int, str]]:
     """The frames around a call, innermost first."""
     found: list[tuple[str, int, str]] = []
-    while frame is not None and len(found) < _FRAMES:
+    while frame is not None and len(found) < most:
         code = frame.f_code
-        if code.co_filename.startswith(_COMMANDS):
+        if code.co_filename.startswith(_COMMANDS) or frame.f_globals is vars(sys):
             break  # the program begins here: what is around it is `clew run`
         if not code.co_filename.startswith(env.PACKAGE):
             found.append((code.co_filename, frame.f_lineno or 0, code.co_qualname))

@@ -87,6 +87,8 @@ def _is_function(pattern: str, plain: str) -> bool:
 @cache
 def is_users(file: str) -> bool:
     """Whether a file is neither of the standard library nor of an installed package."""
+    if file == "sys":
+        return False  # as Python calls what is outside of a program; `clew run` has functions there
     if file.startswith("<"):
         return not file.startswith("<frozen ") and bool(linecache.getlines(file))  # a notebook's cell has lines
     return not is_library(file)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .compiled import SYMBOLS
 from .nodes import Block, Const, Guard, Step, Template, refs_in
-from .words import words
+from .words import visible, words
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -39,7 +39,14 @@ def boxes(graph: Graph) -> list[Box]:
     """Everything, each after what it needs."""
     found = [Box(f"v{given.id}", given.name, "input") for given in graph._inputs]
     _add(graph._block, found, [])
+    for box in found:
+        box.text, box.hint = _readable(box.text), _readable(box.hint.replace("\n", " "))
     return found
+
+
+def _readable(text: str) -> str:
+    """Somebody else may have written it: it must not act on a terminal, nor hide."""
+    return "\n".join(visible(line.replace("\t", " ")) for line in text.split("\n"))
 
 
 def _add(block: Block, found: list[Box], after: list[str]) -> None:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import functools
 import inspect
 import logging
+import random
+import re
 import sys
 import threading
 from concurrent.futures import Executor, Future
 from contextvars import copy_context
-from pathlib import PurePath
 from types import FunctionType, GeneratorType, MethodDescriptorType, MethodType, ModuleType, WrapperDescriptorType
 from typing import Any
 
 from clew.errors import GraphError
 from clew.probes.libraries import is_library
 
-from . import lift, operations, outside, tensorflow
+from . import frames, lift, operations, outside, tensorflow
 from .changes import can_change
+from .closures import calls_at_once, can_be_closed
+from .librarycalls import calculates, is_module_of_torch, unasked
+from .nodes import Note
 from .operators import Operator, is_operator, made
 from .parts import COLLECTIONS, PLAIN, handed, hides, holds_traced, is_filled
 from .session import Session, place
@@ -31,11 +36,6 @@ _BUILTIN = {getattr(builtins, name): name for name in operations.PURE}
 _NATIVE = {getattr(builtins, name) for name in (*operations.LAZY, "super", "setattr", "delattr", "vars", "object")}
 _OF_STRUCTURE = {len, list, tuple, dict, isinstance, type, callable, hasattr, bool}  # the pipeline's own are known
 _THREADS = (Executor, threading.Thread)
-_CHANCE = ("random", "time", "uuid", "secrets")  # modules that give another answer each time
-_KEEPING = ("csv", "difflib", "hashlib", "io", "zlib")  # what they make is filled, and asked afterwards
-_LANGUAGE = ("abc", "clew", "contextlib", "enum", "importlib", "inspect", "sys", "threading", "types", "typing")
-CONTEXTS = ("torch", "numpy", "decimal", "tensorflow")  # libraries whose contexts change what is computed inside
-_ARRAYS = ("ndarray", "Tensor", "Generator", "RandomState", "DataFrame", "Series", "Index", "ResourceVariable")
 
 
 def changeable(value: Any) -> bool:
@@ -44,9 +44,9 @@ def changeable(value: Any) -> bool:
 
 
 def is_generator_of_chance(owner: Any) -> bool:
-    return type(owner).__name__ in ("Generator", "RandomState") and type(owner).__module__.startswith(
-        ("numpy", "torch", "tensorflow")
-    )
+    is_named = type(owner).__name__ in ("Generator", "RandomState")
+    is_known = is_named and type(owner).__module__.startswith(("numpy", "torch", "tensorflow"))
+    return is_known or isinstance(owner, random.Random)
 
 
 def called(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], hooks: Any) -> Any:
@@ -54,7 +54,10 @@ def called(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[
     if is_operator(function):
         return _operator(session, function, args, kwargs)
     if function is print or _tells(function):
-        return function(*handed(args), **handed(kwargs))
+        return _printed(session, function, args, kwargs)
+    if function is contextlib.redirect_stdout or function is contextlib.redirect_stderr:
+        what = f"{place()}: {function.__name__}() catches what is printed, and printing is no step of a graph."
+        raise GraphError("graph-hidden", what, "Print to the file itself: print(..., file=file).")
     if isinstance(function, functools.partial):
         return called(session, function.func, (*function.args, *args), {**function.keywords, **kwargs}, hooks)
     if function is next and args and is_traced(args[0]):
@@ -68,8 +71,10 @@ def called(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[
         return _users(session, function, own, args, kwargs, hooks)
     decorated = _user_function(getattr(function, "__wrapped__", None)) if isinstance(function, FunctionType) else None
     if decorated is not None:  # by a library: one step, unless it is made by the pipeline, and goes by its names
-        is_inside = lift.is_rewritten(decorated)
-        return function(*args, **kwargs) if is_inside else session.operator(Operator(function), args, kwargs)
+        if lift.is_rewritten(decorated):
+            return function(*args, **kwargs)
+        session.notes.append(Note("one step", function.__qualname__, place()))
+        return session.operator(Operator(function), args, kwargs)
     if _is_of_threads(function):
         return _threaded(session, function, args, kwargs, hooks)
     return _librarys(session, function, args, kwargs, hooks)
@@ -89,6 +94,14 @@ def _run(session: Session, pipeline: Any, hooks: Any, /, *args: Any, **kwargs: A
     if own is not None and lift.seen_through(own, hooks) is None:
         return pipeline(*args, **kwargs)  # values alone see what it does
     return called(session, pipeline, args, kwargs, hooks)
+
+
+def _printed(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
+    """What is printed for people is no step; what is printed into a file of the pipeline's is."""
+    file = kwargs.get("file")
+    if function is not print or any(file is one for one in (None, sys.stdout, sys.stderr)):
+        return function(*handed(args), **handed(kwargs))
+    return session.step("function", "builtins:print", args, kwargs, changes=file if is_traced(file) else None)
 
 
 def _operator(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
@@ -114,19 +127,21 @@ def _users(session: Session, function: Any, own: FunctionType, args: Any, kwargs
         return through(*args, **kwargs) if bound is None else through(bound.__self__, *args, **kwargs)
     if not (holds_traced(args) or holds_traced(kwargs)):
         return function(*args, **kwargs)
-    return session.operator(Operator(function), args, kwargs)  # nothing is known of its inside: one step
+    session.notes.append(Note("one step without source", own.__qualname__, place()))
+    return session.operator(Operator(function), args, kwargs)
 
 
 def _librarys(session: Session, function: Any, args: Any, kwargs: Any, hooks: Any) -> Any:
-    args, kwargs = settled(args), settled(kwargs)
+    args, kwargs = _settled_arguments(function, args, kwargs)
     told = holds_traced(args) or holds_traced(kwargs) or any(map(session.objects.value_of, args))
     if any(map(hides, (*args, *kwargs.values()))) and not told:
         told = any(callable(one) and hides(one) for one in (*args, *kwargs.values()))
     if not told:
-        return _unasked(session, function, args, kwargs)
-    if _is_of_structure(function, args) or (isinstance(function, type) and issubclass(function, BaseException)):
+        return unasked(session, function, args, kwargs)
+    if _is_of_structure(function, args) or _makes_exception(function):
         return function(*args, **kwargs)
-    if any(callable(one) and not is_traced(one) and hides(one) for one in (*args, *kwargs.values())):
+    seeing = [one for one in (*args, *kwargs.values()) if callable(one) and not is_traced(one) and hides(one)]
+    if seeing and not (_calls_at_once(function) and all(can_be_closed(one, at_once=True) for one in seeing)):
         return _with_own_calls(function, args, kwargs, hooks)
     if function is getattr:
         return _attribute(session, *args)
@@ -134,15 +149,45 @@ def _librarys(session: Session, function: Any, args: Any, kwargs: Any, hooks: An
         return session.step("method", function.__name__, args, kwargs)  # str.upper
     if _is_in(function, _BUILTIN):
         return session.step("function", f"builtins:{_BUILTIN[function]}", args, kwargs)
-    if _is_module_of_torch(function) or _is_graph(function) or tensorflow.is_model(_owner(function)):
+    if is_module_of_torch(function) or _is_graph(function) or tensorflow.is_model(_owner(function)):
         return Operator(function)(*args, **kwargs)
     if _is_graph(getattr(function, "__self__", None)) and function.__name__ == "run" and len(args) == 1 and not kwargs:
         return Operator(function.__self__)(**(session.mapping(args[0]) if is_traced(args[0]) else args[0]))
     if isinstance(function, type) and not is_library(_file_of(function)) and function.__module__ != "builtins":
         return _made(session, function, args, kwargs)
-    if _calculates(function):
+    if calculates(function):
         return _calculated(session, function, args, kwargs)
     return session.foreign(function, args, kwargs)
+
+
+def _settled_arguments(function: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """The arguments of a library's function as a step is given them."""
+    frames.refuse_frames(function, args)
+    if function is str and len(args) == 1:
+        args = (text_of(args[0]),)
+    return settled(args), settled(frames.with_names(function, args, kwargs))
+
+
+def _makes_exception(function: Any) -> bool:
+    """`ValueError(text)`; or `super().__init__(text)` in an exception of the user's."""
+    if isinstance(function, type):
+        return issubclass(function, BaseException)
+    return isinstance(getattr(function, "__self__", None), BaseException) and function.__name__ == "__init__"
+
+
+def text_of(value: Any) -> Any:
+    """What the text of a value is that of: an exception of the pipeline's own holds recorded values."""
+    if is_traced(value) or not isinstance(value, BaseException) or type(value).__str__ is not BaseException.__str__:
+        return value
+    return value.args[0] if len(value.args) == 1 else value.args or ""
+
+
+def _calls_at_once(function: Any) -> bool:
+    """Whether it is a library's function that is a step, and has no more use for its arguments afterwards."""
+    if isinstance(function, type) or _is_in(function, _BUILTIN):
+        return False
+    owner = getattr(function, "__self__", None)
+    return isinstance(owner, re.Pattern) or calls_at_once(operations.name_of(function))
 
 
 def _with_own_calls(function: Any, args: Any, kwargs: Any, hooks: Any) -> Any:
@@ -212,53 +257,6 @@ def _goes_by_values(cls: type) -> bool:
         what = f"the class {cls.__name__} goes by recorded values, and its constructor is not its own."
         raise GraphError("graph-hidden", what, "Write its __init__ into it, or give the values to its methods.")
     return True
-
-
-def _unasked(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
-    """A library's function that is given nothing recorded: what it gives is a constant, with exceptions."""
-    name = operations.name_of(function)
-    root = _module_of(function).lstrip("_").partition(".")[0]
-    if root in operations.ARRAYS and name is not None and operations.by_chance(name):
-        return session.step("function", name, args, kwargs)
-    if session.library == "operator" and name is not None and _is_foreign(function, root):
-        return session.foreign(function, args, kwargs)
-    before = session.ids
-    result = function(*args, **kwargs)
-    if session.ids != before or is_traced(result):
-        return result  # it goes by recorded values after all
-    if _is_made_anew(root, function, result):
-        return _noted(session, function, name, args, kwargs, result)
-    if result is not None and (root in _CHANCE or getattr(function, "__name__", "") in ("now", "utcnow", "today")):
-        session.warn(f"what {getattr(function, '__qualname__', root)}() gave is a constant of the graph from now on")
-    return result
-
-
-def _is_foreign(function: Any, root: str) -> bool:
-    """Whether a library's function is called again if that was asked for, though nothing recorded goes in."""
-    if root == "builtins" or root in _LANGUAGE or (isinstance(function, type) and root in sys.stdlib_module_names):
-        return False
-    if isinstance(function, type) and issubclass(function, BaseException):
-        return False
-    return root not in operations.ARRAYS and not _calculates(function)
-
-
-def _is_made_anew(root: str, function: Any, result: Any) -> bool:
-    """Arrays, buffers, digests, which the pipeline may fill with recorded values; contexts, which are entered once."""
-    if root in CONTEXTS and hasattr(type(result), "__enter__") and type(result).__name__ not in _ARRAYS:
-        return not _is_module_of_torch(result)
-    if root in _KEEPING:
-        return can_change(result) and type(result) not in PLAIN and not callable(result)
-    return root in operations.ARRAYS and type(result).__name__ in _ARRAYS and not _is_module_of_torch(function)
-
-
-def _noted(session: Session, function: Any, name: str | None, args: Any, kwargs: Any, result: Any) -> Any:
-    named = {key: session.template(value) for key, value in kwargs.items()}
-    if name is not None:
-        return session.noted("function", name, tuple(map(session.template, args)), result, named)
-    owner = getattr(function, "__self__", None)
-    if owner is None or isinstance(owner, (type, ModuleType)):
-        return result
-    return session.noted("method", function.__name__, tuple(map(session.template, (owner, *args))), result, named)
 
 
 def _is_of_threads(function: Any) -> bool:
@@ -346,33 +344,6 @@ def _is_library(file: str) -> bool:
 def _tells(function: Any) -> bool:
     bound = isinstance(getattr(function, "__self__", None), _NOTED)
     return bound or getattr(function, "__module__", "") in ("logging", "warnings")
-
-
-def _calculates(function: Any) -> bool:
-    """Whether a library's function only computes: then it is a step like any other."""
-    module = _module_of(function).lstrip("_")
-    root = module.partition(".")[0]
-    if module in ("posixpath", "ntpath") and function.__name__ in operations.PATHS:
-        return True
-    if isinstance(function, type) and issubclass(function, PurePath):  # a path is made, nothing is read
-        return True
-    if module == "builtins" and isinstance(getattr(function, "__self__", None), type):  # dict.fromkeys
-        return True
-    return root in operations.ARRAYS or module in operations.CALCULATING or root in operations.CALCULATING
-
-
-def _module_of(function: Any) -> str:
-    owner = getattr(function, "__self__", None)
-    if isinstance(owner, ModuleType):
-        return owner.__name__
-    if owner is not None:
-        return owner.__module__ if isinstance(owner, type) else type(owner).__module__
-    return getattr(function, "__module__", None) or getattr(type(function), "__module__", "") or ""
-
-
-def _is_module_of_torch(function: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(function, torch.nn.Module)
 
 
 def _owner(function: Any) -> Any:

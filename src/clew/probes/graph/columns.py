@@ -37,6 +37,11 @@ class Columns:
         for key, name, hexed in (description or {}).get("columns", []):
             self._names[key] = name
             self._types[name] = _kind(hexed)
+        self._carried: dict[str, str] = dict(
+            (description or {}).get("carried", [])
+        )  # what is carried through -> column
+        for name, hexed in (description or {}).get("carried types", []):
+            self._types[name] = _kind(hexed)
         self._large: set[str] = set((description or {}).get("large", []))  # columns of integers beyond a float's
         self._nones = bool((description or {}).get("nones"))  # some results were None: rows with nothing in them
         self._held: list[_Held] = []
@@ -45,27 +50,40 @@ class Columns:
     @property
     def description(self) -> dict[str, Any]:
         """What a later job needs to go on."""
-        columns = [
-            (key, name, pa.schema([(name, self._types[name])]).serialize().to_pybytes().hex())
-            for key, name in self._names.items()
-        ]
-        return {"shape": self._shape, "columns": columns, "large": sorted(self._large), "nones": self._nones}
+        columns = [(key, name, _hexed(self._types[name])) for key, name in self._names.items()]
+        return {
+            "shape": self._shape,
+            "columns": columns,
+            "large": sorted(self._large),
+            "nones": self._nones,
+            "carried": list(self._carried.items()),
+            "carried types": [(name, _hexed(self._types[name])) for name in self._carried.values()],
+        }
 
     @property
     def schema(self) -> pa.Schema:
         """There is a column for the results even if none has come that was not None."""
-        columns = self._types or {"result": pa.null()}
+        columns = dict(self._types) if self._names else {**self._types, "result": pa.null()}
         return pa.schema([("index", pa.int64()), *columns.items(), ("error", pa.string())])
 
-    def add(self, indices: Sequence[int], results: list[Any], errors: dict[int, str]) -> list[tuple[int, str]]:
+    def add(
+        self,
+        indices: Sequence[int],
+        results: list[Any],
+        errors: dict[int, str],
+        carried: dict[str, list[Any]] | None = None,
+    ) -> list[tuple[int, str]]:
         """Hold rows. Gives (place, why) of results that cannot be written; they have rows with that error instead."""
         errors = dict(errors)
         before = len(errors)
+        passed = {name: (self._carried_name(name), values) for name, values in (carried or {}).items()}
+        passing = {column: self._array(column, values, errors) for column, values in passed.values()}
         cells = self._cells(results, errors)
         arrays = {name: self._array(name, values, errors) for name, values in cells.items()}
         refused = list(errors.items())[before:]
         if refused:  # a row that is wrong in one column has none of the others
             arrays = {name: _without(array, dict(refused)) for name, array in arrays.items()}
+        arrays |= passing  # a row that failed has them all the same
         texts = [_text(errors[place]) if place in errors else None for place in range(len(results))]
         self._held.append(_Held(indices, arrays, texts))  # all at once: a Ctrl-C comes before it, or after
         self.rows += len(results)
@@ -78,7 +96,8 @@ class Columns:
         for name, kind in self._types.items():
             arrays = [held.arrays.get(name, pa.nulls(len(held.errors))) for held in self._held]
             columns[name] = pa.concat_arrays([cast(one, kind) for one in arrays])
-        columns.setdefault("result", pa.nulls(len(columns["index"])))
+        if not self._names:
+            columns["result"] = pa.nulls(len(columns["index"]))
         return pa.Table.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
 
     def clear(self) -> None:
@@ -115,6 +134,13 @@ class Columns:
             self._names[key] = known
             self._types[known] = pa.null()
         return known
+
+    def _carried_name(self, name: str) -> str:
+        """The column of what is carried through; it comes first, so that it has its name unless that is our own."""
+        if name not in self._carried:
+            self._carried[name] = column = f"kept_{name}" if name in (*_OWN, "result") else _text(name)
+            self._types[column] = pa.null()
+        return self._carried[name]
 
     def _array(self, name: str, values: list[Any], errors: dict[int, str]) -> pa.Array:
         try:
@@ -156,6 +182,10 @@ class Columns:
         if not all(map(_is_exact_as_a_float, _leaf_arrays(array))):
             self._large.add(name)
         return array, array.type
+
+
+def _hexed(kind: pa.DataType) -> str:
+    return str(pa.schema([("", kind)]).serialize().to_pybytes().hex())
 
 
 def _kind(hexed: str) -> pa.DataType:

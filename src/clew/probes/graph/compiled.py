@@ -7,6 +7,7 @@ import linecache
 import re
 from collections.abc import Callable
 from typing import Any
+from unicodedata import is_normalized
 
 from clew.errors import GuardError
 
@@ -81,7 +82,7 @@ class _Writer:
 
     def expression(self, step: Step) -> str:
         args = [self.value(arg, step) for arg in step.args]
-        if step.fails or step.tried:
+        if step.fails or step.tried or (step.policy is not None and step.policy.checked(step) is not None):
             named = (self.keyword(name, value, step) for name, value in step.kwargs.items())
             return f"{self.function(step)}({', '.join([*args, *named])})"
         if step.kind == "item":
@@ -172,6 +173,9 @@ def _function(step: Step) -> Callable[..., Any]:
 
 
 def _of(step: Step) -> Callable[..., Any]:
+    checked = step.policy.checked(step) if step.policy is not None else None
+    if checked is not None:
+        return checked  # type: ignore[no-any-return]
     if step.kind == "operator":
         return step.target.call  # type: ignore[no-any-return]
     if step.kind == "function":
@@ -233,9 +237,15 @@ def _is_literal(value: Any) -> bool:
 
 
 def _holds_changing(value: Any) -> bool:
-    if type(value) in (list, dict, set, bytearray) or type(value) in COLLECTIONS:
-        return True
-    return type(value) is tuple and any(map(_holds_changing, value))
+    parts, seen = [value], set()
+    while parts:
+        part = parts.pop()
+        if type(part) in (list, dict, set, bytearray) or type(part) in COLLECTIONS:
+            return True
+        if type(part) is tuple and id(part) not in seen:
+            seen.add(id(part))
+            parts.extend(part)
+    return False
 
 
 def _only_looked_at(const: Const, step: Step | None) -> bool:
@@ -247,7 +257,9 @@ def _only_looked_at(const: Const, step: Step | None) -> bool:
 
 
 def _is_name(text: str) -> bool:
-    return text.isidentifier() and not keyword.iskeyword(text)
+    """Whether Python reads it in code as what it is."""
+    is_plain = text.isidentifier() and is_normalized("NFKC", text)
+    return is_plain and not keyword.iskeyword(text) and text != "__debug__"
 
 
 def _broken(guard: Guard, value: Any) -> None:

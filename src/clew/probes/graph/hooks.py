@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import ModuleType
+from threading import local
+from types import BuiltinMethodType, ModuleType
 from typing import Any
 
-from . import operations
-from .calls import CONTEXTS, called, changeable, is_generator_of_chance, own_calls
+from . import frames, operations
+from .calls import called, changeable, is_generator_of_chance, own_calls, text_of
+from .librarycalls import CONTEXTS
+from .loops import steps as loop_steps
+from .loops.given import noted
+from .loops.rewriting import SITES
 from .operators import is_operator
 from .outside import is_users
 from .parts import CHANGING, COLLECTIONS, PLAIN, handed, hides, holds_traced
@@ -22,28 +27,107 @@ _TEXTS = (str, bytes, int, float, complex)  # whose methods only compute
 _LOOKING = frozenset({"get", "index", "count", "isdisjoint", "issubset", "issuperset", "__contains__", "__getitem__"})
 
 
+_here = local()  # between a loop's question and what follows from the answer
+
+
 class Hooks:
     """The names that rewritten code uses."""
+
+    # ---- loops
+
+    def loop(self, number: int, variables: Any, items: Any = loop_steps.NOT_A_STEP) -> bool:
+        """Whether a loop was a step, and is done."""
+        session = loop_steps.recording()
+        result = loop_steps.NOT_A_STEP
+        if session is not None:
+            result = loop_steps.loop(session, SITES[number], variables, items)  # type: ignore[arg-type]
+        is_done = result is not loop_steps.NOT_A_STEP
+        _here.held = result if is_done else items
+        return is_done
+
+    def loop_items(self) -> Any:
+        """What a loop goes through that is no step."""
+        items, _here.held = _here.held, None
+        return loop_steps.unrolled(items)
+
+    def loop_result(self) -> Any:
+        """What the function returns whose rest was a step."""
+        result, _here.held = _here.held, None
+        return result
+
+    def comprehension(self, number: int, variables: Any, fallback: Callable[[Any], Any], items: Any) -> Any:
+        session = loop_steps.recording()
+        if session is None:
+            return fallback(items)
+        return loop_steps.comprehension(session, SITES[number], variables, fallback, items)  # type: ignore[arg-type]
+
+    def lazy(self, number: int, variables: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        def call() -> Any:
+            return self.call(function, *_all_unrolled(args), **_all_unrolled(kwargs))
+
+        session = loop_steps.recording()
+        if session is None:
+            return call()
+        return loop_steps.lazy_call(session, SITES[number], variables, function, args, kwargs, call)  # type: ignore[arg-type]
+
+    def lazy_method(self, number: int, variables: Any, owner: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        def call() -> Any:
+            return self.method(owner, name, *_all_unrolled(args), **_all_unrolled(kwargs))
+
+        session = loop_steps.recording()
+        if session is None or is_traced(owner):
+            return call()
+        function = getattr(type(owner), name, None) if is_users(type(owner)) else getattr(owner, name, None)
+        return loop_steps.lazy_call(session, SITES[number], variables, function, args, kwargs, call)  # type: ignore[arg-type]
+
+    def consumed(self, number: int, variables: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        def call() -> Any:
+            return self.call(function, *_all_unrolled(args), **_all_unrolled(kwargs))
+
+        session = loop_steps.recording()
+        if session is None:
+            return call()
+        site: Any = SITES[number]
+        return loop_steps.consumed(session, site, variables, function, [], args, kwargs, call)
+
+    def consumed_method(self, number: int, variables: Any, owner: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        def call() -> Any:
+            return self.method(owner, name, *_all_unrolled(args), **_all_unrolled(kwargs))
+
+        session = loop_steps.recording()
+        if session is None:
+            return call()
+        site: Any = SITES[number]
+        function = getattr(raw(owner), name, None) if isinstance(raw(owner), (str, bytes, ModuleType)) else None
+        return loop_steps.consumed(session, site, variables, function, [owner], args, kwargs, call)
+
+    # ---- calls and values
 
     def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         session = current()
         if session is None or is_traced(function):
+            if session is not None:
+                kwargs = frames.with_names(raw(function), args, kwargs)
             return function(*args, **kwargs)
         for one in (function, *args):
             see_through(_class_of(one), self)
         if function is getattr and len(args) == 2 and not holds_traced(args):
             return self.attribute(*args)
-        return called(session, function, args, kwargs, self)
+        if isinstance(function, BuiltinMethodType) and type(function.__self__) in (*PLAIN, *COLLECTIONS):
+            return self.method(function.__self__, function.__name__, *args, **kwargs)  # push = out.append
+        return noted(session, called(session, function, args, kwargs, self))
 
     def method(self, owner: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
         session = current()
         if session is None:
             return getattr(owner, name)(*args, **kwargs)
+        if frames.looks_for_names(raw(owner), name):
+            kwargs = frames.with_names(getattr(raw(owner), name), args, kwargs)
         if is_traced(owner):
             return session.step("method", name, (owner, *args), kwargs)
         function = getattr(self.owner(owner), name)
         if isinstance(owner, (ModuleType, type)) or is_operator(function):
-            return called(session, function, args, kwargs, self)
+            return noted(session, called(session, function, args, kwargs, self))
         if isinstance(owner, _TEXTS):
             args = settled(args)
             told = holds_traced(args) or holds_traced(kwargs)
@@ -55,7 +139,7 @@ class Hooks:
         changed = session.objects.value_of(owner)
         if changed is not None and not is_users(type(owner)):
             return session.step("method", name, (changed, *args), kwargs, changes=changed)
-        return called(session, function, args, kwargs, self)
+        return noted(session, called(session, function, args, kwargs, self))
 
     def owner(self, value: Any) -> Any:
         """Whose attribute is asked for or set: its class may have functions that Python calls by itself."""
@@ -73,6 +157,8 @@ class Hooks:
 
     def text(self, value: Any, conversion: str, spec: Any) -> Any:
         session = current()
+        if conversion != "r" and spec == "" and text_of(value) is not value:
+            value, conversion = text_of(value), "s"
         if session is None or not (holds_traced(value) or is_traced(spec)):
             return operations.PYTHON["text"](value, conversion, spec)
         return session.step("python", "text", (value, conversion, spec))
@@ -109,6 +195,14 @@ class Hooks:
     def not_(self, value: Any) -> Any:
         session = current()
         return not value if session is None or not is_traced(value) else session.step("python", "not", (value,))
+
+    def binary(self, name: str, a: Any, b: Any) -> Any:
+        """`a * b`: an object of a library would look into a recorded value on its right by itself."""
+        if is_traced(b) and not is_traced(a) and _is_of_library(a):
+            session = current()
+            if session is not None:
+                return session.step("python", name, (a, b))
+        return operations.PYTHON[name](a, b)
 
     def mod(self, a: Any, b: Any) -> Any:
         return _asked("mod", a, b) if isinstance(raw(a), (str, bytes)) else a % b
@@ -153,6 +247,13 @@ class Hooks:
             return {session.plain(key) if is_traced(key) else handed(key): item for key, item in items}
         return session.step("function", "builtins:dict", (items,))
 
+    def decided(self, value: Any) -> Any:
+        """What `if`, `while` and `for` go by."""
+        session = current()
+        if session is not None and session.keeps_scope and not is_traced(value):
+            session.chosen(value)
+        return value
+
     def mapping(self, value: Any) -> Any:
         session = current()
         return session.mapping(value) if session is not None and is_traced(value) else value
@@ -185,7 +286,7 @@ class Hooks:
         """What `with` enters: that of a library changes what its functions do, and is entered by the graph too."""
         session = current()
         root = type(raw(manager)).__module__.partition(".")[0]
-        if session is None or root not in CONTEXTS:
+        if session is None or not (root in CONTEXTS or (is_traced(manager) and _is_of_library(raw(manager)))):
             return manager
         return _inside(session, session.within(manager))
 
@@ -195,6 +296,12 @@ class Hooks:
             session.caught(error)
 
 
+def _all_unrolled(given: Any) -> Any:
+    if isinstance(given, dict):
+        return {name: loop_steps.unrolled(value) for name, value in given.items()}
+    return tuple(map(loop_steps.unrolled, given))
+
+
 def _class_of(value: Any) -> type:
     """A class itself; of anything else its class, without asking the value."""
     return value if issubclass(type(value), type) else type(value)
@@ -202,8 +309,22 @@ def _class_of(value: Any) -> type:
 
 @contextmanager
 def _inside(session: Session, manager: Any) -> Iterator[Any]:
-    yield session.effect("enter", manager)
-    session.effect("leave", manager)
+    entered = session.effect("enter", manager)
+    try:
+        yield entered
+    except BaseException as error:
+        if not operations.left(raw(manager), error):
+            raise
+    else:
+        session.effect("leave", manager)
+
+
+def _is_of_library(value: Any) -> bool:
+    """Whether an object is a library's that knows nothing of recorded values; NumPy and torch ask them."""
+    kind = type(value)
+    if kind in PLAIN or kind in COLLECTIONS or isinstance(value, _TEXTS) or kind.__module__ == "builtins":
+        return False
+    return kind.__name__ not in ("ndarray", "Tensor", "EagerTensor", "ResourceVariable") and not is_users(kind)
 
 
 def _asked(name: str, a: Any, b: Any) -> Any:

@@ -19,6 +19,8 @@ from clew.probes.lines.engine import original_code
 from clew.probes.lines.trees import MARK
 
 from . import outside
+from .loops.rewriting import LoopRewriting
+from .loops.sites import Surroundings
 from .parts import is_filled
 
 _BLIND = ("IS_OP", "MATCH_SEQUENCE", "MATCH_MAPPING")  # what bytecode asks without asking the value; `is None` too
@@ -105,6 +107,8 @@ def original(function: FunctionType) -> FunctionType:
     """A function that was made by rewritten code, as it would have been made; itself if that is not known."""
     rewritten, whole = _rewritten.get(id(function.__code__), (None, None))
     found = [] if whole is None else [code for code in _inside(whole) if _stands_for(code, function.__code__)]
+    if len(found) > 1:  # lambdas of one line
+        found = [code for code in found if _begin_of(code) == _begin_of(function.__code__)]
     if rewritten is not function.__code__ or len(found) != 1:
         return function
     made = FunctionType(found[0], function.__globals__, function.__name__, function.__defaults__, function.__closure__)
@@ -123,6 +127,12 @@ def _stands_for(code: CodeType, rewritten: CodeType) -> bool:
     )
 
 
+def _begin_of(code: CodeType) -> tuple[int, int]:
+    """Where the first of what it does stands; a function's first instruction stands nowhere."""
+    places = ((line, column) for line, _, column, end in code.co_positions() if line and column is not None and end)
+    return min(places, default=(0, 0))
+
+
 def _inside(code: CodeType) -> Iterator[CodeType]:
     yield code
     for const in code.co_consts:
@@ -133,9 +143,14 @@ def _inside(code: CodeType) -> Iterator[CodeType]:
 def _lift(written: CodeType, scope: dict[str, Any], hooks: Any) -> CodeType | None:
     found = source.find(written, scope)
     if isinstance(found, source.Unknown):
+        if found.blind:  # what nothing is known of cannot be taken for one step: Python may call it by itself
+            what = f"{written.co_qualname} cannot be seen through: {found.reason}."
+            raise GraphError("graph-no-source", what, "Record it on another Python; `clew doctor` says which are fit.")
         return None
     node = copy.deepcopy(source.as_function(found.node))
-    seen = _Seen(found.context.class_name, plain_answers=written.co_name in _PLAIN_ANSWERS)
+    around = Surroundings(written, found.context, found.lines)
+    seen = _Seen(around, plain_answers=written.co_name in _PLAIN_ANSWERS)
+    seen.prepare(node)
     node.body = [seen.visit(statement) for statement in node.body]
     ast.fix_missing_locations(node)
     code = source.compile_alone(node, written, found.context)
@@ -167,17 +182,24 @@ _COMPARISONS: dict[type[ast.cmpop], str] = {
 }  # fmt: skip
 
 
+_BINARY: dict[type[ast.operator], str] = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Pow: "pow",
+    ast.MatMult: "matmul", ast.LShift: "lshift", ast.RShift: "rshift", ast.BitXor: "xor", ast.BitAnd: "and",
+    ast.BitOr: "or",
+}  # fmt: skip
+
+
 def _suppresses(manager: ast.expr) -> bool:
     """`with suppress(...)` goes on after what was raised, as `try` does."""
     called = manager.func if isinstance(manager, ast.Call) else manager
     return (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")) == "suppress"
 
 
-class _Seen(ast.NodeTransformer):
-    """Each call, f-string, `is`, `in`, `not` and `%` goes through a hook; everything else is as it was."""
+class _Seen(LoopRewriting):
+    """Each call, loop, f-string, `is`, `in`, `not` and `%` goes through a hook; everything else is as it was."""
 
-    def __init__(self, class_name: str | None, plain_answers: bool = False) -> None:
-        self._class = class_name
+    def __init__(self, around: Surroundings, plain_answers: bool = False) -> None:
+        super().__init__(around)
         self._plain_answers = plain_answers
 
     def _hook(self, name: str, args: list[ast.expr], at: ast.expr, keywords: Sequence[ast.keyword] = ()) -> ast.expr:
@@ -188,6 +210,8 @@ class _Seen(ast.NodeTransformer):
         return call
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
+        if self.consumes(node):
+            return self.consumed(node)
         method = node.func
         if isinstance(method, ast.Attribute):  # what it is called on is seen; that it is looked up, the hook knows
             method.value = self.visit(method.value)
@@ -224,8 +248,11 @@ class _Seen(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         self.generic_visit(node)
         if len(node.ops) == 1:
-            name = _QUESTIONS.get(type(node.ops[0]))
-            return node if name is None else self._hook(name, [node.left, node.comparators[0]], node)
+            question = _QUESTIONS.get(type(node.ops[0]))
+            if question is not None:
+                return self._hook(question, [node.left, node.comparators[0]], node)
+            name = ast.copy_location(ast.Constant(_COMPARISONS[type(node.ops[0])]), node)
+            return self._hook("binary", [name, node.left, node.comparators[0]], node)
         if not any(isinstance(one, (ast.Is, ast.IsNot)) for one in node.ops):
             return node
         links: list[ast.expr] = []
@@ -238,8 +265,13 @@ class _Seen(ast.NodeTransformer):
         self.generic_visit(node)
         return self._hook("set_", [ast.copy_location(ast.List(node.elts, ast.Load()), node)], node)
 
+    def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
+        return self.comprehension(node)
+
     def visit_SetComp(self, node: ast.SetComp) -> ast.expr:
-        self.generic_visit(node)
+        return self.comprehension(node, self._set_comprehension)
+
+    def _set_comprehension(self, node: ast.SetComp) -> ast.expr:
         return self._hook("set_", [ast.copy_location(ast.ListComp(node.elt, node.generators), node)], node)
 
     def visit_Dict(self, node: ast.Dict) -> ast.expr:
@@ -258,7 +290,9 @@ class _Seen(ast.NodeTransformer):
         return list(zip(node.keys, node.values, strict=True))
 
     def visit_DictComp(self, node: ast.DictComp) -> ast.expr:
-        self.generic_visit(node)
+        return self.comprehension(node, self._dict_comprehension)
+
+    def _dict_comprehension(self, node: ast.DictComp) -> ast.expr:
         pair = ast.Tuple([node.key, node.value], ast.Load())
         return self._hook("dict_", [ast.copy_location(ast.ListComp(pair, node.generators), node)], node)
 
@@ -268,7 +302,10 @@ class _Seen(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)
-        return self._hook("mod", [node.left, node.right], node) if isinstance(node.op, ast.Mod) else node
+        if isinstance(node.op, ast.Mod):
+            return self._hook("mod", [node.left, node.right], node)
+        name = ast.copy_location(ast.Constant(_BINARY[type(node.op)]), node)
+        return self._hook("binary", [name, node.left, node.right], node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         """What is read of an object that a step has changed is a value; and of `x.__class__`, `x.__module__` a recorded
@@ -297,6 +334,13 @@ class _Seen(ast.NodeTransformer):
             return ast.copy_location(ast.Tuple([self._key(part) for part in key.elts], ast.Load()), key)
         return key
 
+    def visit_If(self, node: ast.If) -> ast.stmt:
+        self.generic_visit(node)
+        node.test = self._hook("decided", [node.test], node.test)
+        return node
+
+    visit_IfExp = visit_If  # type: ignore[assignment]
+
     def visit_Match(self, node: ast.Match) -> ast.stmt:
         self.generic_visit(node)
         node.subject = self._hook("plain", [node.subject], node.subject)
@@ -322,6 +366,7 @@ class _Seen(ast.NodeTransformer):
         return ast.copy_location(ast.Assign([node.target], self._hook("imod", [loaded, node.value], node.value)), node)
 
     def visit_Try(self, node: ast.Try) -> ast.stmt:
+        at: ast.expr = ast.copy_location(ast.Constant(None), node)
         self.generic_visit(node)
         for handler in node.handlers:
             if handler.name is not None:
@@ -330,7 +375,7 @@ class _Seen(ast.NodeTransformer):
                 handler.body.insert(0, ast.copy_location(ast.Expr(looked), handler.body[0]))
         if node.handlers:
             node.body = [self._tried(node.body, True)]
-        return node
+        return self.around_block(id(node), at, node)
 
     visit_TryStar = visit_Try  # type: ignore[assignment]
 
@@ -341,7 +386,7 @@ class _Seen(ast.NodeTransformer):
         for item in node.items:
             item.context_expr = self._hook("context", [item.context_expr], item.context_expr)
         node.body = [self._tried(node.body, swallows)]
-        return node
+        return self.around_block(id(node), ast.copy_location(ast.Constant(None), node), node)
 
     def _tried(self, body: list[ast.stmt], catching: bool) -> ast.stmt:
         at: ast.expr = ast.copy_location(ast.Constant(catching), body[0])
@@ -358,15 +403,20 @@ class _Seen(ast.NodeTransformer):
         node.args.defaults = [self.visit(default) for default in node.args.defaults]
         node.args.kw_defaults = [default and self.visit(default) for default in node.args.kw_defaults]
         node.decorator_list = [self.visit(decorator) for decorator in node.decorator_list]
-        outer, self._plain_answers = self._plain_answers, node.name in _PLAIN_ANSWERS
+        outer = self._plain_answers, self._in_class
+        self._plain_answers = node.name in _PLAIN_ANSWERS
+        self.enter_scope(node)
+        self.prepare(node)
         node.body = [self.visit(statement) for statement in node.body]
-        self._plain_answers = outer
+        self.leave_scope()
+        self._plain_answers, self._in_class = outer
         return node
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.stmt:
-        outer, self._class = self._class, node.name
+        outer = self._class, self._in_class
+        self._class, self._in_class = node.name, True
         self.generic_visit(node)
-        self._class = outer
+        self._class, self._in_class = outer
         return node

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 import tempfile
 import warnings
-import weakref
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from operator import length_hint
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from clew import trouble
+from clew.engines import local
 from clew.engines.base import Done, Engine, Key, Outcome
+from clew.engines.measured import Choice, Measured
 from clew.errors import GraphError, MissingLibraryError
 
-from .sources import Source, source_of
+from .batches import Block
+from .failures import Failure
+from .progress import progress_bar
+from .recorded import recorded_inputs
+from .results import Mapped, Piece
+from .sources import Shape, Source, source_of
 from .working import Binding, BundleWork, How, Runner
 
 if TYPE_CHECKING:
@@ -34,17 +39,8 @@ MOST_ITEMS = 20_000  # of a piece
 MOST_BYTES = 8 << 20
 PARTS = 16  # of a piece that brings workers down: each step on the way to the one item costs workers
 _OPAQUE = '{"$":"opaque"'  # in what was captured: an object that is only known by where it is
+_numbers = count(1)  # of jobs
 GROWTH = 8  # a piece has at most so many times the items of the one before
-
-
-@dataclass(frozen=True)
-class Failure:
-    """An item that failed. It stands where its result would."""
-
-    index: int
-    input: Any
-    error: str
-    traceback: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True)
@@ -56,10 +52,15 @@ class Options:
     batch: int | None = None
     ordered: bool = True
     workers: int | None = None
-    processes: bool = False
+    processes: bool | None = None  # None: whatever is fastest, by measuring
     retries: int = 0
     on_error: str = "collect"
     progress: bool = True
+    keep: str | Sequence[str] = ()
+
+    @property
+    def kept_columns(self) -> list[str]:
+        return [self.keep] if isinstance(self.keep, str) else list(self.keep)
 
     def __post_init__(self) -> None:
         named = self.engine in ("local", "dask") if isinstance(self.engine, str) else callable(self.engine)
@@ -78,33 +79,12 @@ class Options:
                 raise GraphError("bad-option", f"{name}={value!r} makes no sense.", f"It is a number from {least} on.")
 
 
-class _Piece:
-    """Some items that travel together."""
-
-    def __init__(self, indices: Sequence[int], items: list[Any]) -> None:
-        self.indices = indices
-        self.items = items
-        self.results: list[Any] = [None] * len(items)
-        self.failures: dict[int, tuple[str, str]] = {}
-        self.missing = len(items)
-        self.deaths: dict[int, int] = {}
-
-    def take(self, begin: int, end: int, done: Done) -> None:
-        self.results[begin:end] = done.results
-        self.failures.update({begin + place: (error, trace) for place, error, trace in done.failures})
-        self.missing -= end - begin
-
-    def fail(self, place: int, why: str) -> None:
-        self.failures[place] = (why, why)
-        self.missing -= 1
-
-
 class _Pace:
     """How many items make a piece: so many that sending it does not count, and no more."""
 
-    def __init__(self, seconds: float, workers: int, count: int | None, batch: int | None) -> None:
-        self._seconds = seconds
-        self._most = MOST_ITEMS if count is None else max(1, min(MOST_ITEMS, count // (4 * workers)))
+    def __init__(self, engine: Engine, count: int | None, batch: int | None) -> None:
+        self._engine = engine
+        self._most = MOST_ITEMS if count is None else max(1, min(MOST_ITEMS, count // (4 * engine.workers)))
         self._batch = batch or 1
         self._size = 1.0
         self._source_pace = 0.0  # seconds the collection takes for an item
@@ -112,14 +92,14 @@ class _Pace:
     @property
     def items(self) -> int:
         """In whole batches."""
-        slow = self._seconds / self._source_pace if self._source_pace else MOST_ITEMS
+        slow = self._engine.piece_seconds / self._source_pace if self._source_pace else MOST_ITEMS
         return max(1, int(min(self._size, self._most, slow)) // self._batch) * self._batch
 
     def taken(self, count: int, seconds: float) -> None:
         self._source_pace = seconds / count
 
     def done(self, count: int, done: Done) -> None:
-        by_time = self._seconds * count / max(done.seconds, 1e-9)
+        by_time = self._engine.piece_seconds * count / max(done.seconds, 1e-9)
         by_bytes = MOST_BYTES * count / done.size if done.size else MOST_ITEMS
         self._size = max(1.0, min(by_time, by_bytes, max(self._size, count) * GROWTH))
 
@@ -129,27 +109,46 @@ class _Job:
 
     def __init__(self, source: Source, names: list[str], options: Options, start: Callable[[], Engine]) -> None:
         self.failures: list[Failure] = []
-        self.done = self.kept = 0
+        self.done = self.kept = self.batches_split = 0
         self.source = source
         self._names = names
         self._options = options
         self._start = start
-        self._open: dict[int, _Piece] = {}  # by number, in their order
+        self._open: dict[int, Piece] = {}  # by number, in their order
+        self._number = next(_numbers)
         self._under_way: set[Key] = set()
         self._suspects: deque[Key] = deque()  # they were on a worker that died, and are run again, one at a time
         self._alone: Key | None = None
+        self.engine: Engine | None = None  # once it has begun
         self.pieces = self._run()
+
+    @property
+    def count(self) -> int | None:
+        return self.source.count
+
+    @property
+    def chosen(self) -> Choice | None:
+        engine = self.engine
+        if engine is None or isinstance(engine, Measured):
+            return None if engine is None else engine.choice
+        kind = type(engine).__name__.lower()
+        return Choice("serial" if kind == "inline" else kind, engine.workers, "as asked for")
+
+    @property
+    def is_batched(self) -> bool:
+        return self._options.batch is not None
 
     def close(self) -> None:
         self.pieces.close()
 
-    def _run(self) -> Generator[_Piece, None, None]:
+    def _run(self) -> Generator[Piece, None, None]:
         """Pieces that are over."""
         with ExitStack() as stack:
             engine = self._start()
             stack.callback(engine.close)
-            tick = stack.enter_context(_bar(self.source.count, self.kept, self._options.progress))
-            pace = _Pace(engine.piece_seconds, engine.workers, self.source.count, self._options.batch)
+            tick = stack.enter_context(progress_bar(self.source.count, self.kept, self._options.progress))
+            self.engine = engine
+            pace = _Pace(engine, self.source.count, self._options.batch)
             number = 0
             while self._open or not self.source.over:
                 took = self._take(engine, pace, number)
@@ -160,7 +159,7 @@ class _Job:
                     self.done += len(piece.items)
                     for place, (error, trace) in sorted(piece.failures.items()):
                         self.fail(piece, place, error, trace)
-                    tick(len(piece.items))
+                    tick(len(piece.items), len(self.failures))
                     yield piece
         if self.source.error is not None:
             raise self._broken_off()
@@ -175,11 +174,11 @@ class _Job:
         if self.source.over or len(self._open) >= engine.room:
             return False
         begin = perf_counter()
-        indices, items = self.source.take(pace.items, self._options.batch or 1, engine.piece_seconds)
-        if not items:
+        indices, items, carried = self.source.take(pace.items, self._options.batch or 1, engine.piece_seconds)
+        if not len(items):
             return False
         pace.taken(len(items), perf_counter() - begin)
-        self._open[number] = _Piece(indices, items)
+        self._open[number] = Piece(indices, items, carried)
         self._send(engine, (number, 0, len(items)))
         return True
 
@@ -193,6 +192,7 @@ class _Job:
         number, begin, end = outcome.key
         piece = self._open[number]
         if outcome.done is not None:
+            self._note_batches(outcome.done, is_first=number == begin == 0)
             piece.take(begin, end, outcome.done)
             pace.done(end - begin, outcome.done)
         elif outcome.key != self._alone and (not engine.blames or end - begin == 1):  # perhaps another's fault
@@ -208,7 +208,18 @@ class _Job:
             else:
                 piece.fail(begin, outcome.lost)
 
-    def _deliverable(self) -> Iterator[_Piece]:
+    def _note_batches(self, done: Done, is_first: bool) -> None:
+        """A batch that was not run as a whole is said; if the first cannot be run at all, no other will."""
+        if is_first and 0 in done.refused:
+            what = f"batch={self._options.batch}: the graph cannot take so many rows at once. {done.refused[0]}"
+            ways = "Record it with batches of several lengths, or leave out batch=, and the graph is called row by row."
+            raise GraphError("graph-batch", what, ways)
+        for why in (*done.split, *done.refused.values()):
+            self.batches_split += 1
+            words = f"a batch could not be run as a whole, and was run in parts or failed ({why})"
+            trouble.report(f"map batch:{self._number}", words, "results.batches_split counts such batches.")
+
+    def _deliverable(self) -> Iterator[Piece]:
         for number, piece in list(self._open.items()):
             if piece.missing and self._options.ordered:
                 return
@@ -216,10 +227,10 @@ class _Job:
                 del self._open[number]
                 yield piece
 
-    def fail(self, piece: _Piece, place: int, error: str, trace: str) -> None:
+    def fail(self, piece: Piece, place: int, error: str, trace: str) -> None:
         """Put a failure in the place of a result; or raise it, if that was asked for."""
-        index, item = piece.indices[place], piece.items[place]
-        given = dict(zip(self._names, item, strict=False)) if self.source.rows else item
+        index, item = piece.indices[place], piece.item(place)
+        given = dict(zip(self._names, item, strict=False)) if self.source.rows and type(item) is tuple else item
         failure = piece.results[place] = Failure(index, given, error, trace)
         self.failures.append(failure)
         if self._options.on_error == "raise":
@@ -235,110 +246,38 @@ class _Job:
         return made
 
 
-class Mapped:
-    """The results, as they are asked for. A failed item has a `Failure` in its place.
-
-    Nothing of the job refers to it, so that a loop that is left early lets go of the workers at once."""
-
-    def __init__(self, job: _Job, output: Path | None = None) -> None:
-        self.output = output
-        self._job = job
-        self._indices: Sequence[int] = ()  # of the piece that is being given
-        self._left: Iterator[Any] = iter([])  # what is left of it
-        self._read: Iterator[tuple[int, Any]] | None = None if output is None else _read(output, job.failures)
-        weakref.finalize(self, job.close)
-
-    @property
-    def failures(self) -> list[Failure]:
-        return self._job.failures
-
-    @property
-    def done(self) -> int:
-        """Items that are over, the failed ones too."""
-        return self._job.done
-
-    @property
-    def kept(self) -> int:
-        """Items that an earlier job had done."""
-        return self._job.kept
-
-    def __iter__(self) -> Iterator[Any]:
-        if self._read is not None:
-            return (value for _, value in self._read)
-        return self._give_values()
-
-    def __next__(self) -> Any:
-        return next(iter(self))
-
-    def indexed(self) -> Iterator[tuple[int, Any]]:
-        """The results with the numbers of their items."""
-        return self._give_indexed() if self._read is None else self._read
-
-    def _give_values(self) -> Iterator[Any]:
-        while True:
-            left = self._left
-            yield from left
-            if self._left is left and not self._advance():
-                return
-
-    def _give_indexed(self) -> Iterator[tuple[int, Any]]:
-        while True:
-            left = self._left
-            for value in left:
-                yield self._indices[-length_hint(left) - 1], value
-            if self._left is left and not self._advance():
-                return
-
-    def _advance(self) -> bool:
-        """On to the next piece, if there is one; whoever asks, by value or with numbers."""
-        for piece in self._job.pieces:
-            self._indices, self._left = piece.indices, iter(piece.results)
-            return True
-        return False
-
-    def close(self) -> None:
-        """Let go of the workers. What is under way is given up."""
-        self._job.close()
-
-    def __enter__(self) -> Mapped:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        of = "" if self._job.source.count is None else f" of {self._job.source.count:,}"
-        kept = f", {self.kept:,} from before" if self.kept else ""
-        where = f" in {self.output}" if self.output is not None else ""
-        return f"<clew map: {self.done:,}{of} items done{kept}, {len(self.failures):,} failed{where}>"
-
-
-def _read(path: Path, failures: list[Failure]) -> Iterator[tuple[int, Any]]:
-    """What an output holds, with the failures of the job that wrote it."""
-    from .outputs import rows_in
-
-    known = {failure.index: failure for failure in failures}
-    for index, value, error in rows_in(path):
-        yield index, value if error is None else known.get(index) or Failure(index, None, error)
-
-
 # ---- putting it together ---------------------------------------------------------------------------------------------
 
 
 def mapped(graph: Graph, items: Any, options: Options, output: str | os.PathLike[str] | None = None) -> Mapped:
     """What `Graph.map` gives."""
-    inputs = graph._inputs
-    required = [one.name for one in inputs if not one.has_default]
-    source = source_of(items, graph.input_names, required)
-    how = How(options.batch, options.retries, source.rows)
+    recorded = tuple(recorded_inputs(graph).values())
+    shape = Shape(graph._inputs, recorded, options.batch, options.kept_columns)
+    if options.kept_columns and output is None:
+        raise GraphError("bad-option", "keep= is for columns of an output.", "Give output= as well.")
+    source = source_of(items, shape)
+    how = How(options.batch, options.retries, source.rows, recorded)
     first = source.first()
-    if first:
-        Binding(inputs, source.rows).named(first[0])  # a wrong name would be wrong a million times
-    job = _Job(source, graph.input_names, options, lambda: _engine(graph, how, options))
+    if first and source.is_checked:
+        _check_first(Binding(graph._inputs, how), first[0], options.batch)
+    job = _Job(source, graph.input_names, options, lambda: _engine(graph, how, options, source.count))
     if output is None:
         return Mapped(job)
-    _written(job, Path(output), {"graph": _fingerprint(graph), "first": _digest(first)})
+    _written(job, Path(output), {"graph": _fingerprint(graph), "first": _digest(first), "keep": options.kept_columns})
     return Mapped(job, Path(output))
+
+
+def _check_first(binding: Binding, item: Any, batch: int | None) -> None:
+    """A wrong name would be wrong a million times, and a batch of what was never recorded as one, too."""
+    if batch is None:
+        binding.named(item)
+        return
+    try:
+        binding.batch_values(item if isinstance(item, Block) else [item])
+    except Exception as error:
+        if isinstance(error, GraphError) and error.slug != "graph-item":
+            raise
+        # Otherwise it is what is in this row, which fails when it is run.
 
 
 def _fingerprint(graph: Graph) -> str:
@@ -381,31 +320,63 @@ def _written(job: _Job, path: Path, identity: dict[str, Any]) -> None:
 def _write(job: _Job, output: Output) -> None:
     for piece in job.pieces:
         errors = {place: error for place, (error, _) in piece.failures.items()}
-        for place, why in output.add(piece.indices, piece.results, errors):
+        for place, why in output.add(piece.indices, piece.results, errors, piece.carried):
             job.fail(piece, place, why, why)
 
 
-def _engine(graph: Graph, how: How, options: Options) -> Engine:
-    from clew.engines import local
-
+def _engine(graph: Graph, how: How, options: Options, items: int | None) -> Engine:
+    workers = options.workers or available_processors()
     if options.engine == "local" and not options.processes:
-        workers = options.workers or os.cpu_count() or 1
         run = Runner(graph, how)
-        return local.Inline(run) if workers == 1 else local.Threads(run, workers)
+        if workers == 1:
+            return local.Inline(run)
+        if options.processes is None:
+            return Measured(run, workers, items, _processes_or_why_not(graph, how, workers))
+        return local.Threads(run, workers)
+    if options.engine == "local":
+        return Processes(graph, how, workers)
     stack = ExitStack()
     with stack:
-        here = options.engine == "local"
-        work = BundleWork.of(stack.enter_context(_bundle(graph, here)), how)
-        workers = options.workers or os.cpu_count() or 1
-        engine: Any
-        if here:
-            engine = local.Processes(work, workers)
-        elif callable(options.engine):
-            engine = options.engine(work, workers)
-        else:
-            engine = _dask(work, options)
+        work = _bundled(graph, how, stack, here=False)
+        engine = options.engine(work, workers) if callable(options.engine) else _dask(work, options)
         return _Closing(engine, stack.pop_all())
     raise AssertionError("unreachable")
+
+
+def available_processors() -> int:
+    """The processors that this process may use: in a container they are fewer than there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _bundled(graph: Graph, how: How, stack: ExitStack, *, here: bool) -> BundleWork:
+    path = stack.enter_context(_bundle(graph, here))
+    return BundleWork.of(path, how, vars(graph).get("trusted", True), vars(graph).get("device"))
+
+
+class Processes(local.Processes):
+    """Processes of this machine, and the bundle they load."""
+
+    def __init__(self, graph: Graph, how: How, workers: int, *, whole: bool = False) -> None:
+        with ExitStack() as stack:
+            super().__init__(_bundled(graph, how, stack, here=True), workers, whole=whole)
+            self._stack = stack.pop_all()
+
+    def close(self) -> None:
+        super().close()
+        if hasattr(self, "_stack"):
+            self._stack.close()
+
+
+def _processes_or_why_not(graph: Graph, how: How, workers: int) -> Callable[[], Processes] | str:
+    """Processes give what threads give, unless something happens besides the results."""
+    if any(step.effect and not step.changes for step in graph.steps):
+        return "the graph has side effects"
+    device = vars(graph).get("device")
+    if device is not None and str(device) != "cpu":
+        return f"its models are on {device}"
+    return lambda: Processes(graph, how, workers, whole=True)
 
 
 def _dask(work: BundleWork, options: Options) -> Engine:
@@ -443,22 +414,7 @@ def _bundle(graph: Graph, here: bool) -> Iterator[str]:
         if here:  # nothing leaves the machine: files may be taken from wherever they are
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                graph.save(path, assets="anywhere")
+                graph.save(path, assets="anywhere", test=False)
         else:
-            graph.save(path)
+            graph.save(path, test=False)
         yield path
-
-
-@contextmanager
-def _bar(count: int | None, kept: int, wanted: bool) -> Iterator[Callable[[int], object]]:
-    """A bar on stderr, if someone is looking."""
-    if not wanted or sys.stderr is None or not sys.stderr.isatty():
-        yield lambda done: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("clew map", total=count, completed=kept)
-        yield lambda done: bar.advance(task, done)

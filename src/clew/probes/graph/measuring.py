@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew import recording
 from clew.recorder.endings import describe
+from clew.recorder.graphs import keep_graph
 from clew.recorder.live import LiveCall, as_it_is, place_of
 from clew.recorder.plan import Plan, Watched
 
@@ -83,7 +84,7 @@ _plans: dict[tuple[Any, ...], Plan] = {}
 
 def stored(graph: Graph, given: list[Any]) -> Any:
     """Run, and write every step into the current run as a call like any other, and the graph beside them."""
-    module = recording.keep_graph(drawing(graph))
+    module = keep_graph(drawing(graph), recording.recorder().folder)
     root = _begun(graph.name, module, "", 0, dict(zip(graph.input_names, given, strict=True)))
     place = place_of(threading.get_ident())
     before, place.call = place.call, root
@@ -140,7 +141,7 @@ def _begun(name: str, module: str, file: str, line: int, named: dict[str, Any]) 
         watched = (*(Watched(one, "input") for one in named), Watched("result", "output"))
         plan = _plans[key] = Plan(name, module, file, line, watched, [line], [False], dedupe=False)
         plan.always = False
-    call = LiveCall(plan, recording.recorder(), None)
+    call = LiveCall(plan, recording.recorder())
     for index, value in enumerate(named.values()):
         call.log += (as_it_is(value), plan.site(0, index))
     call.recorder.begin(call)

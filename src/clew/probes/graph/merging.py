@@ -3,22 +3,59 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import FunctionType, MethodType
 from typing import Any
 
-from clew.errors import GraphError
-
+from . import causes
 from .nodes import Block, Build, Const, Event, Guard, Ref, Step, Template, mapped, same
+from .pruning import pruned
 
 
 def merged(blocks: Sequence[Block]) -> Block:
     """One block that goes the way of each of these, by what its decisions see."""
-    result, *others = _attempted(blocks)
-    for block in others:
-        result = _merge(result, block, {}, [])
+    try:
+        result = _all_merged(blocks)
+    except _DifferenceError as error:
+        try:  # they may differ by what makes no difference: a clock that is looked at, calls that are counted
+            result = _all_merged([pruned(block) for block in blocks])
+        except _DifferenceError:
+            difference: causes.Difference = error.args[0]
+            before, new = blocks[: difference.number - 1], blocks[difference.number - 1]
+            raise causes.differs(difference, before, new) from None
+    for event in _events(result):
+        event.scope = None
     return result
+
+
+def _all_merged(blocks: Sequence[Block]) -> Block:
+    result, *others = _attempted(blocks)
+    for number, block in enumerate(others, 2):
+        try:
+            result = _merge(result, block, {}, [])
+        except _DifferenceError as error:
+            difference: causes.Difference = error.args[0]
+            raise _DifferenceError(difference._replace(number=number)) from None
+    return result
+
+
+class _DifferenceError(Exception):
+    """Two runs part: at two events, or in what comes out."""
+
+
+def _differs(
+    a: Event | None, b: Event | None, outputs: tuple[Template | None, Template | None] | None = None
+) -> _DifferenceError:
+    return _DifferenceError(causes.Difference(a, b, outputs))
+
+
+def _events(block: Block) -> Iterator[Event]:
+    yield from block.events
+    if block.decision is not None:
+        yield block.decision
+    for _, inner in block.branches:
+        yield from _events(inner)
 
 
 def _attempted(blocks: Sequence[Block]) -> Sequence[Block]:
@@ -29,7 +66,10 @@ def _attempted(blocks: Sequence[Block]) -> Sequence[Block]:
         is_one = isinstance(event, Step) and event.tried and _site(event) in failing
         return _attempt(event) if is_one else [event]  # type: ignore[arg-type]
 
-    return [Block([one for event in block.events for one in told(event)], block.output) for block in blocks]
+    return [
+        Block([one for event in block.events for one in told(event)], block.output, choices=block.choices)
+        for block in blocks
+    ]
 
 
 def _site(step: Step) -> tuple[Any, ...]:
@@ -65,8 +105,9 @@ def _merge(known: Block, new: Block, ids: dict[int, int], pairs: Pairs) -> Block
         return _decided(known, new, common, ids, pairs)
     if len(new.events) != common or known.decision is not None:
         raise _differs(None, _first_beyond(known, new))
-    if not _same_template(known.output, _template(new.output, ids)):
-        raise _differs(None, known.events[-1] if known.events else None)
+    output = _template(new.output, ids)
+    if not _same_template(known.output, output):
+        raise _differs(None, None, (known.output, output))
     _also_change(pairs, ids)
     return known
 
@@ -88,6 +129,8 @@ def _also_change(pairs: Pairs, ids: dict[int, int]) -> None:
 
 def _also_changes(a: Step, b: Step) -> None:
     """What a step changes for one of the examples, it may change for all."""
+    if b.answer is None:
+        a.answer = None
     if a.effect and not a.changes:
         return
     if b.effect:
@@ -193,11 +236,3 @@ def _same_template(a: Template | None, b: Template | None) -> bool:
             return False
         return all(map(_same_template, (*a.keys, *a.items), (*b.keys, *b.items)))
     return False
-
-
-def _differs(a: Event | None, b: Event | None) -> GraphError:
-    where = f"{b.where}" if b is not None else "the output"
-    if a is not None and b is not None and a.where != b.where:
-        where += f" (and {a.where} before)"
-    what = f"{where}: the pipeline did something else for another example, without deciding by a recorded value."
-    return GraphError("graph-examples", what, "Let it decide by its inputs, or record two graphs.")

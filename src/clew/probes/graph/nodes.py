@@ -67,6 +67,9 @@ class Step:
     type: str = ""  # of what it gave
     fails: bool = False  # it raised, and the pipeline went on: its value is what was raised, or an operations.Given
     tried: bool = False  # it did not raise, inside a `try` that would have caught it
+    policy: Any = None  # of a bundle that is trusted by names: what looks at what it does
+    scope: Any = None  # the plain variables around it, while several examples are recorded (causes.py)
+    answer: Any = None  # of a library's call that no input goes into: what it gave, and may be a constant (computed.py)
 
     @property
     def refs(self) -> set[int]:
@@ -82,6 +85,7 @@ class Guard:
     expected: Any
     where: Where
     condition: str = ""  # the line, as it is written
+    scope: Any = None  # the plain variables around it, while several examples are recorded (causes.py)
 
     def holds(self, value: Any) -> bool:
         return same(self.seen(value), self.expected)
@@ -89,6 +93,30 @@ class Guard:
     def seen(self, value: Any) -> Any:
         """What of a value the decision depends on."""
         return SEEN[self.kind](value)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something about a recording that its user should know, and that its steps do not show."""
+
+    kind: str  # one of NOTES
+    name: str  # of the function that was called
+    where: Where
+    value: str = ""  # what it gave, in a few words
+
+    def __str__(self) -> str:
+        value = f" = {self.value}" if self.value else ""
+        return f"{self.name}(){value}, {self.where.short}: {NOTES[self.kind]}"
+
+
+#: What a note says of its function, by its kind.
+NOTES = {
+    "constant": "a library computed it while the pipeline was recorded; no input goes in",
+    "constant by chance": "it differs from call to call, and is a constant of the graph",
+    "constant by input": "it depends on an input, and is a constant of the graph",
+    "one step": "its decorator belongs to a library, so that the whole function is one step",
+    "one step without source": "its source is not known, so that the whole function is one step",
+}
 
 
 SEEN: dict[str, Callable[[Any], Any]] = {
@@ -109,6 +137,8 @@ def same(a: Any, b: Any, depth: int = 8) -> bool:
         return bool(a == b)
     if isinstance(a, FunctionType):  # made anew each time the pipeline runs
         return a.__code__ is b.__code__ and a.__defaults__ == b.__defaults__ and _same_cells(a, b, depth)
+    if type(a).__module__ == "operator":  # itemgetter(0), made anew each time as well
+        return bool(a.__reduce__() == b.__reduce__())
     from clew.values import capture
 
     return capture(a).digest == capture(b).digest or _same_parts(a, b, depth)
@@ -135,6 +165,15 @@ def _same_cells(a: FunctionType, b: FunctionType, depth: int) -> bool:
 Event = Step | Guard
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A decision that a pipeline has made by a plain value: no guard, but a reason for two examples to differ."""
+
+    where: Where
+    outcome: Any  # True or False; of a loop, how often it runs
+    scope: dict[str, str]  # the plain variables around it, in words
+
+
 @dataclass(slots=True, eq=False)
 class Block:
     """Steps and guards in their order; then what comes out, or a decision after which it goes on one way or another."""
@@ -143,6 +182,7 @@ class Block:
     output: Template | None = None
     decision: Guard | None = None
     branches: list[tuple[Any, Block]] = field(default_factory=list)  # by what the decision sees
+    choices: list[Choice] = field(default_factory=list)  # decisions by plain values, if several examples are recorded
 
     def steps(self) -> Iterator[Step]:
         for event in self.events:
@@ -169,6 +209,7 @@ class Input:
     name: str
     default: Any = None
     has_default: bool = False
+    is_rest: bool = False  # the values of `*rest`, a tuple
 
 
 def refs_in(template: Template | None) -> Iterator[Ref]:

@@ -79,7 +79,7 @@ def _changes(step: Step, value: Traced) -> None:
 
 def _may_change(step: Step) -> list[Any]:
     """Objects of the pipeline's surroundings that a step changes, as far as one can tell; in doubt it does."""
-    if step.kind == "method":
+    if step.kind == "method" or (step.kind == "python" and step.target == "call"):
         found = [one.value for one in step.args[:1] if isinstance(one, Const) and not known_type(one.value)]
     elif step.kind == "operator":
         found = _changed_by_operator(step)

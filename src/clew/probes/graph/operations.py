@@ -8,10 +8,8 @@ import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 from importlib import import_module
-from types import BuiltinMethodType, CellType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, BuiltinMethodType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
-
-from clew.errors import GraphError
 
 from . import tensorflow
 
@@ -108,11 +106,12 @@ def entered(manager: Any) -> Any:
     return type(manager).__enter__(manager)
 
 
-def left(manager: Any) -> None:
+def left(manager: Any, error: BaseException | None = None) -> Any:
     held = _inside.get()
-    if held is not None and manager in held:
-        held.remove(manager)
-    type(manager).__exit__(manager, None, None, None)
+    if held is not None and any(one is manager for one in held):
+        held[:] = [one for one in held if one is not manager]
+    raised = (None, None, None) if error is None else (type(error), error, error.__traceback__)
+    return type(manager).__exit__(manager, *raised)
 
 
 PYTHON.update(enter=entered, leave=left)
@@ -153,6 +152,22 @@ def by_chance(name: str) -> bool:
     return ".random" in module or function.rpartition(".")[2].startswith(_CHANCE)
 
 
+_CLOCK = {
+    "time": "time perf_counter monotonic process_time thread_time localtime gmtime ctime asctime strftime",
+    "datetime": "datetime.now datetime.utcnow datetime.today date.today",
+    "uuid": "uuid1 uuid4",
+    "secrets": "choice randbelow randbits token_bytes token_hex token_urlsafe",
+    "os": "urandom",
+    "pandas": "Timestamp.now Timestamp.utcnow Timestamp.today",
+}
+
+
+def by_clock(name: str) -> bool:
+    """Whether a function that is given nothing recorded goes by the clock, or by chance that nobody can set."""
+    module, _, function = name.partition(":")
+    return function.removesuffix("_ns") in _CLOCK.get(module.partition(".")[0], "").split()
+
+
 def name_of(function: Any) -> str | None:
     """The qualified name under which a function of a library is found again; None if it is not."""
     module, qualname = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
@@ -173,7 +188,7 @@ def name_of(function: Any) -> str | None:
                 return f"{place}:{qualname}"
         except Exception:
             continue
-    return _bound(function) or _searched(function) or _renamed(function, module)
+    return _bound(function) or _searched(function) or _renamed(function, module) or _static(function)
 
 
 def _bound(function: Any) -> str | None:
@@ -182,8 +197,16 @@ def _bound(function: Any) -> str | None:
     if type(function) not in _BOUND or owner is None or isinstance(owner, (type, ModuleType)):
         return None
     module = sys.modules.get(type(owner).__module__)
-    found = vars(module).get(function.__name__) if module is not None else None
-    return f"{type(owner).__module__}:{function.__name__}" if type(found) in _BOUND and found == function else None
+    if module is None:
+        return None
+    found = vars(module).get(function.__name__)
+    if type(found) in _BOUND and found == function:
+        return f"{module.__name__}:{function.__name__}"
+    if module.__name__.partition(".")[0] not in sys.stdlib_module_names:
+        return None
+    names = (name for name, one in vars(module).items() if one is owner and not name.startswith("_"))
+    name = next(names, None)  # os.environ.get
+    return None if name is None else f"{module.__name__}:{name}.{function.__name__}"
 
 
 def _renamed(function: Any, module: Any) -> str | None:
@@ -192,6 +215,18 @@ def _renamed(function: Any, module: Any) -> str | None:
     named = (name for name, one in held.items() if one is function and not name.startswith("_"))
     found = next(named, None) if isinstance(function, FunctionType) else None
     return None if found is None else f"{module}:{found}"
+
+
+def _static(function: Any) -> str | None:
+    """A static method of a class in C, which does not know its module: `tokenizers.Tokenizer.from_file`."""
+    if not isinstance(function, BuiltinFunctionType) or function.__self__ is not None:
+        return None
+    cls, _, name = function.__qualname__.rpartition(".")
+    for module in list(sys.modules.values()) if cls.isidentifier() else ():
+        owner = getattr(module, "__dict__", {}).get(cls)
+        if isinstance(owner, type) and getattr(owner, name, None) is function:
+            return f"{owner.__module__}:{owner.__qualname__}.{name}"
+    return None
 
 
 def _found(name: str) -> Any:
@@ -216,9 +251,3 @@ def _searched(function: Any) -> str | None:
             return f"{place}:{name}"
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     return f"torch:Tensor.{name}" if getattr(tensor, name, None) is function else None
-
-
-def cannot_be_found(function: Any) -> GraphError:
-    name = getattr(function, "__qualname__", type(function).__name__)
-    what = f"{name} is called in the pipeline, and cannot be found again by a name."
-    return GraphError("graph-function", what, "Make it a clew.op.")

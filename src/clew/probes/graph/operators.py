@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import os
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from types import FunctionType, MethodType
-from typing import Any
+from typing import Any, TypeVar, overload
 
+from clew import trouble
 from clew.errors import TargetError
+from clew.probes import pickling
 
 from .bundle import examples
 from .bundle.constructors import Notes, constructing, kept
@@ -22,6 +26,14 @@ from .templates import hidden
 _made: dict[int, tuple[Any, Made]] = {}  # objects of operator classes, by identity: they need not be hashable
 
 
+_path_arguments: weakref.WeakKeyDictionary[type, frozenset[str]] = weakref.WeakKeyDictionary()
+
+
+def only_paths_in(cls: type, arguments: Iterable[str]) -> None:
+    """Of the arguments of a class, only these may be paths of files that a bundle takes along."""
+    _path_arguments[cls] = frozenset(arguments)
+
+
 class Made:
     """How an object of an operator class was made."""
 
@@ -30,6 +42,11 @@ class Made:
         self.args = args
         self.kwargs = kwargs
         self.notes = Notes()  # what its constructor did besides
+        self.path_arguments = _path_arguments.get(cls)  # None: any of them
+
+
+#: Of an object whose making could not be noted: it works, and cannot be saved.
+UNKNOWN = Made(object, (), {})
 
 
 class Operator:
@@ -58,10 +75,10 @@ class Operator:
         """What is called, unrecorded."""
         return self.target
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Operator:
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None or not isinstance(self.target, FunctionType):
             return self
-        return Operator(MethodType(self.target, instance), name=self.name, side_effects=self.side_effects)
+        return _of_method(MethodType(self.target, instance), self.name, self.side_effects)
 
     def __getattr__(self, name: str) -> Any:
         if name == "target":
@@ -82,6 +99,23 @@ class Operator:
         return f"<clew.op {self.name}>"
 
 
+def _by_value(operator: Operator) -> Any:
+    """Sent by value, a function arrives as it was before `clew.op`: it needs no clew there."""
+    reduced = operator.__reduce_ex__(4)
+    if isinstance(reduced, str) and operator.__module__ != "__main__":
+        return reduced
+    plain = isinstance(operator.target, (FunctionType, MethodType))
+    return (copy.copy, (operator.target,)) if plain else object.__reduce_ex__(operator, 4)
+
+
+pickling.reduce_by(Operator, _by_value)
+
+
+@trouble.entry_point(lambda method, name, side_effects: method)
+def _of_method(method: MethodType, name: str, side_effects: bool) -> Any:
+    return Operator(method, name=name, side_effects=side_effects)
+
+
 def _name_of(target: Any) -> str:
     name = getattr(target, "__qualname__", None) or type(target).__qualname__
     return str(name).rpartition("<locals>.")[2]
@@ -97,6 +131,21 @@ def is_operator(thing: Any) -> bool:
     if kind is FunctionType:
         return "__clew_op__" in vars(thing)
     return any("__clew_op__" in vars(base) for base in type.mro(thing if isinstance(thing, type) else kind))
+
+
+T = TypeVar("T")
+
+
+@overload
+def op(target: str | os.PathLike[str], *, name: str | None = ..., side_effects: bool = ...) -> Operator: ...
+
+
+@overload
+def op(target: T, *, name: str | None = ..., side_effects: bool = ...) -> T: ...
+
+
+@overload
+def op(target: None = None, *, name: str | None = ..., side_effects: bool = ...) -> Callable[[T], T]: ...
 
 
 def op(target: Any = None, *, name: str | None = None, side_effects: bool = False) -> Any:
@@ -147,7 +196,7 @@ class OperatorObject:
             raise AttributeError(name)
         found = getattr(self._target, name)
         if isinstance(found, MethodType):
-            return Operator(found, name=f"{type(self._target).__name__}.{name}", side_effects=self._side_effects)
+            return _of_method(found, f"{type(self._target).__name__}.{name}", self._side_effects)
         return found
 
     def __repr__(self) -> str:
@@ -160,17 +209,12 @@ def _operator_class(cls: type, side_effects: bool) -> type:
 
     @functools.wraps(init)
     def making(self: Any, *args: Any, **kwargs: Any) -> None:
-        if type(self) is not cls and made(self) is not None:  # called by the constructor of a class below
+        noting = _begin_noting(cls, self, args, kwargs)
+        try:
             init(self, *args, **kwargs)
-            return
-        how = _remember(self, Made(type(self), kept(handed(args)), kept(handed(kwargs))))
-        session = current()
-        with constructing(how.notes, self):
-            if session is None:
-                init(self, *args, **kwargs)
-                return
-            with session.aside():
-                init(self, *args, **kwargs)
+        finally:
+            if noting is not None:
+                _end_noting(noting, self)
 
     cls.__init__ = making  # type: ignore[misc]
     for name, function in list(vars(cls).items()):
@@ -184,10 +228,38 @@ def _operator_class(cls: type, side_effects: bool) -> type:
     return cls
 
 
+@trouble.entry_point()
+def _begin_noting(cls: type, obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExitStack | None:
+    """Note how an object is made until what this gives is closed. None: the constructor of a class below notes it."""
+    if type(obj) is not cls and made(obj) is not None:
+        return None
+    try:
+        session = current()
+        how = _remember(obj, Made(type(obj), kept(handed(args)), kept(handed(kwargs))))
+        with ExitStack() as noting:
+            noting.enter_context(constructing(how.notes, obj))
+            if session is not None:
+                noting.enter_context(session.aside())
+            return noting.pop_all()
+    except Exception:
+        _remember(obj, UNKNOWN)
+        raise
+
+
+@trouble.entry_point()
+def _end_noting(noting: ExitStack, obj: Any) -> None:
+    try:
+        noting.close()
+    except Exception:
+        _remember(obj, UNKNOWN)
+        raise
+
+
 def _remember(obj: Any, how: Made) -> Made:
     key = id(obj)
     try:
-        held: Any = weakref.ref(obj, lambda _: _made.pop(key, None))
+        forget = _made.pop  # the name is None when the interpreter takes its modules apart
+        held: Any = weakref.ref(obj, lambda _: forget(key, None))
     except TypeError:  # of a class with slots: remembered for good
         held = functools.partial(_itself, obj)
     _made[key] = (held, how)
@@ -200,6 +272,9 @@ def _itself(obj: Any) -> Any:
 
 def _nothing(self: Any, *args: Any, **kwargs: Any) -> None:
     """A class without a constructor, or with `__new__` alone."""
+    own: Any = type(self).__new__
+    if (args or kwargs) and own is object.__new__:
+        raise TypeError(f"{type(self).__name__}() takes no arguments")  # as Python says it
 
 
 def _method(function: FunctionType, side_effects: bool) -> Any:
@@ -224,6 +299,8 @@ def _of_class(method: Any, side_effects: bool) -> Any:
 
     @functools.wraps(function)
     def stepping(*args: Any, **kwargs: Any) -> Any:
+        if recording_of(args, kwargs) is None:
+            return function(*args, **kwargs)
         return operator(*args, **kwargs)
 
     stepping.__clew_op__ = True  # type: ignore[attr-defined]

@@ -74,6 +74,10 @@ class Output:
             if None not in (was, job[key]) and was != job[key]:
                 what = f"{self.path} holds results of another job: the {name} is not the same."
                 raise GraphError("graph-output", what, f"Give another path, or remove {self._where()}.")
+        was_kept = (before or job).get("keep", [])
+        if was_kept != job.get("keep", []):
+            what = f"{self.path} holds results of another job: it keeps the columns {was_kept}."
+            raise GraphError("graph-output", what, f"Give another path, or remove {self._where()}.")
         if before is None or not file.exists():
             self._write_job({**job, "columns": (before or {}).get("columns")})
         return {**job, "first": job["first"] or (before or {}).get("first"), "columns": (before or {}).get("columns")}
@@ -101,9 +105,16 @@ class Output:
 
     # ---- writing
 
-    def add(self, indices: Sequence[int], results: list[Any], errors: dict[int, str]) -> list[tuple[int, str]]:
-        """Rows for these items; `errors` by place. Gives the places whose results have no room in the columns."""
-        unwritable = self._columns.add(indices, results, errors)
+    def add(
+        self,
+        indices: Sequence[int],
+        results: list[Any],
+        errors: dict[int, str],
+        carried: dict[str, list[Any]] | None = None,
+    ) -> list[tuple[int, str]]:
+        """Rows for these items; `errors` by place; columns that are carried through. Gives the places whose results
+        have no room in the columns."""
+        unwritable = self._columns.add(indices, results, errors, carried)
         if self._columns.rows >= ROWS or self._columns.nbytes > BYTES or monotonic() - self._last > SECONDS:
             self.flush()
         return unwritable

@@ -134,16 +134,22 @@ def _taken_out(value: Any, kind: Any, pairs: Handed | None) -> Any:
     return deque(parts, value.maxlen) if kind is deque else kind(parts)
 
 
-def copied(value: Any) -> Any:
-    """A copy of plain containers, as deep as they are; what is in them is the same."""
+def copied(value: Any, copies: dict[int, Any] | None = None) -> Any:
+    """A copy of plain containers, as deep as they are; what is in them is the same, and what is shared stays shared."""
     kind = type(value)
-    if kind in LISTS:
-        return kind(copied(item) for item in value)
-    if kind is dict:
-        return {key: copied(item) for key, item in value.items()}
     if kind in COLLECTIONS:
         return _taken_out(value, kind, [])
-    return bytearray(value) if kind is bytearray else value
+    if kind not in LISTS and kind not in (dict, bytearray):
+        return value
+    copies = {} if copies is None else copies
+    if id(value) not in copies:
+        if kind is dict:
+            copies[id(value)] = {key: copied(item, copies) for key, item in value.items()}
+        elif kind is bytearray:
+            copies[id(value)] = bytearray(value)
+        else:
+            copies[id(value)] = kind([copied(item, copies) for item in value])
+    return copies[id(value)]
 
 
 def alike(a: Any, b: Any) -> bool:

@@ -77,7 +77,8 @@ def text(graph: Graph) -> str:
         said[key] = " ".join(box.text.split()) + (f"  ← {needs}" if needs else "")
     width = max((len(line) for line in said.values() if len(line) <= _ALIGNED), default=0)
     lines = [f"{numbers[key]:>4}  {line:<{width}}    {named[key].hint}".rstrip() for key, line in said.items()]
-    return "\n".join([repr(graph), *lines])
+    notes = [f"      {note}" for note in graph.notes]
+    return "\n".join([repr(graph), *lines, *notes])
 
 
 # ---- the drawing -----------------------------------------------------------------------------------------------------

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+import inspect
+import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -21,6 +26,13 @@ _CHANGERS = frozenset(
         "add", "append", "appendleft", "byteswap", "clear", "discard", "extend", "extendleft", "fill", "insert",
         "itemset", "partition", "pop", "popitem", "popleft", "put", "remove", "resize", "reverse", "rotate", "send",
         "setdefault", "setfield", "setflags", "sort", "update", "write", "close", "read", "seek", "throw",
+    }
+)  # fmt: skip
+# Functions of the standard library and of NumPy that change an argument.
+_CHANGING_FUNCTIONS = frozenset(
+    {
+        "copyto", "delattr", "dump", "fill_diagonal", "heapify", "heappop", "heappush", "heappushpop", "heapreplace",
+        "place", "putmask", "shuffle", "setattr", "writelines",
     }
 )  # fmt: skip
 _FRESH = (ast.Constant, ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.JoinedStr, ast.BinOp)
@@ -39,7 +51,30 @@ _TYPES = (
     "date",
     "datetime",
 )
-_known: dict[int, tuple[CodeType, bool]] = {}
+_BUILTIN_TYPES = (
+    str,
+    bytes,
+    list,
+    dict,
+    set,
+    tuple,
+    int,
+    float,
+    complex,
+    Counter,
+    re.Pattern,
+    re.Match,
+    datetime,
+    Path,
+)
+_LIBRARY_TYPES = {
+    "decimal": "Decimal",
+    "numpy": "ndarray",
+    "pandas": "DataFrame Series Index",
+    "torch": "Tensor",
+}
+_UNKNOWN = object()
+_known: dict[tuple[int, int], tuple[CodeType, Any, bool]] = {}
 _changing: dict[int, tuple[CodeType, set[str]]] = {}
 
 
@@ -47,18 +82,32 @@ def only_reads(step: Step) -> bool:
     """Whether a step leaves the values it is given as they are, whatever they are."""
     if step.kind == "function":
         root = step.target.partition(":")[0].partition(".")[0]
+        if _changes_arguments(step.target.rpartition(":")[2].rpartition(".")[2]):
+            return False
         return root in sys.stdlib_module_names or root in ARRAYS
     target = getattr(step.target, "inner", step.target)  # clew.map: of the operator it calls
     target = getattr(target, "target", target)
-    function = target.__func__ if isinstance(target, MethodType) else target
-    if not isinstance(function, FunctionType):
-        torch = sys.modules.get("torch")
-        return (torch is not None and isinstance(target, torch.nn.Module)) or tensorflow.is_model(target)
+    return _callable_only_reads(target)
+
+
+def _callable_only_reads(target: Any) -> bool:
+    if isinstance(target, FunctionType):
+        return function_only_reads(target)
+    if isinstance(target, MethodType):
+        return isinstance(target.__func__, FunctionType) and function_only_reads(target.__func__, target.__self__)
+    torch = sys.modules.get("torch")
+    return (torch is not None and isinstance(target, torch.nn.Module)) or tensorflow.is_model(target)
+
+
+def function_only_reads(function: FunctionType, owner: Any = None) -> bool:
+    """Whether a function leaves its arguments and globals as they are; `owner`: a method is of this object."""
     written = original_code(function)
-    known = _known.get(id(written))
-    if known is None or known[0] is not written:
-        known = _known[id(written)] = (written, _reads(function))
-    return known[1]
+    key = (id(written), id(owner))
+    known = _known.get(key)
+    if known is None or known[0] is not written or known[1] is not owner:
+        _known[key] = (written, owner, False)  # of one that calls itself
+        known = _known[key] = (written, owner, _reads(function, owner))
+    return known[2]
 
 
 def known_type(owner: Any) -> bool:
@@ -89,10 +138,10 @@ def _changed_globals(function: FunctionType, written: CodeType) -> set[str]:
     nodes = list(ast.walk(found.node))
     declared = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
     local = {*written.co_varnames, *written.co_cellvars, *written.co_freevars}
-    return declared | {name for name in _changed_names(nodes) if name not in local and name in function.__globals__}
+    return declared | {name for name in changed_names(nodes) if name not in local and name in function.__globals__}
 
 
-def _reads(function: FunctionType) -> bool:
+def _reads(function: FunctionType, owner: Any) -> bool:
     found = source.find(original_code(function), function.__globals__)
     if isinstance(found, source.Unknown):
         return False
@@ -101,9 +150,9 @@ def _reads(function: FunctionType) -> bool:
     if any(isinstance(node, (ast.Global, ast.Nonlocal, ast.Delete, ast.Await, ast.With)) for node in nodes):
         return False
     fresh = _fresh_names(nodes)
-    if not all(name in fresh for name in _changed_names(nodes)):
+    if not all(name in fresh for name in changed_names(nodes)):
         return False
-    return all(_is_harmless(node, function) for node in nodes if isinstance(node, ast.Call))
+    return all(_is_harmless(node, function, owner) for node in nodes if isinstance(node, ast.Call))
 
 
 def _fresh_names(nodes: list[ast.AST]) -> set[str]:
@@ -120,7 +169,8 @@ def _fresh_names(nodes: list[ast.AST]) -> set[str]:
     return {name for name, is_fresh in bound.items() if is_fresh}
 
 
-def _changed_names(nodes: list[ast.AST]) -> Iterator[str]:
+def changed_names(nodes: list[ast.AST]) -> Iterator[str]:
+    """The names whose values are changed in place, as far as one can see: `a` of `a.b.append(1)`."""
     for node in nodes:
         if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store):
             yield _root(node)
@@ -143,18 +193,66 @@ def _root(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _is_harmless(call: ast.Call, function: FunctionType) -> bool:
+def _changes_arguments(name: str) -> bool:
+    """Whether a function of the standard library or of NumPy changes what it is given, by its name."""
+    return name in _CHANGING_FUNCTIONS or name.startswith("insort")
+
+
+def _is_harmless(call: ast.Call, function: FunctionType, owner: Any) -> bool:
     called = call.func
+    found = _value_of(called, function, owner)
     if isinstance(called, ast.Attribute):
-        owner = _value_of(called.value, function)
-        if isinstance(owner, ModuleType):
-            return owner.__name__.partition(".")[0] in (*sys.stdlib_module_names, "numpy", "torch", "tensorflow")
-        return True  # a method: those that change are known by name
-    if not isinstance(called, ast.Name):
-        return False
-    found: Any = function.__globals__.get(called.id, getattr(builtins, called.id, None))
-    return called.id in _READING and getattr(builtins, called.id, None) is found
+        held = _value_of(called.value, function, owner)
+        library = held.__name__ if isinstance(held, ModuleType) else type(held).__module__
+        if held is not _UNKNOWN and _is_known_library(library):
+            return not (_changes_arguments(called.attr) or is_changer(called.attr) or _has_output(call, found))
+        return called.attr in _reading_methods() if found is _UNKNOWN else _callable_only_reads(found)
+    if isinstance(called, ast.Name) and called.id in _READING and getattr(builtins, called.id, None) is found:
+        return True
+    return _callable_only_reads(found)
 
 
-def _value_of(node: ast.expr, function: FunctionType) -> Any:
-    return function.__globals__.get(node.id) if isinstance(node, ast.Name) else None
+def _is_known_library(module: str) -> bool:
+    return module.partition(".")[0] in (*sys.stdlib_module_names, "numpy", "torch", "tensorflow")
+
+
+def _has_output(call: ast.Call, function: Any) -> bool:
+    """`np.add(a, b, a)`"""
+    return type(function).__name__ == "ufunc" and len(call.args) > function.nin
+
+
+def _reading_methods() -> set[str]:
+    """The methods of types that are known, but for those that change what they belong to."""
+    libraries = [
+        getattr(sys.modules.get(module), name, None)
+        for module, names in _LIBRARY_TYPES.items()
+        for name in names.split()
+    ]
+    kinds = (*_BUILTIN_TYPES, *(one for one in libraries if one is not None))
+    return {name for kind in kinds for name in dir(kind) if not is_changer(name)}
+
+
+def _value_of(node: ast.expr, function: FunctionType, owner: Any) -> Any:
+    """What an expression stands for, if it is always the same: a global, the object of a method, a part of those."""
+    if isinstance(node, ast.Attribute):
+        held = _value_of(node.value, function, owner)
+        return _UNKNOWN if held is _UNKNOWN else _part(held, node.attr)
+    if not isinstance(node, ast.Name):
+        return _UNKNOWN
+    code = original_code(function)
+    if node.id in code.co_varnames[:1] and code.co_argcount and owner is not None:
+        return owner
+    if node.id in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
+        return _UNKNOWN
+    return function.__globals__.get(node.id, getattr(builtins, node.id, _UNKNOWN))
+
+
+def _part(held: Any, name: str) -> Any:
+    """An attribute as it is kept, without asking the object."""
+    if isinstance(held, (ModuleType, type)):
+        return getattr(held, name, _UNKNOWN)
+    parts = getattr(held, "__dict__", {})
+    if name in parts or name in parts.get("_modules", ()):  # of torch
+        return parts[name] if name in parts else parts["_modules"][name]
+    method = inspect.getattr_static(type(held), name, _UNKNOWN)
+    return MethodType(method, held) if isinstance(method, FunctionType) else _UNKNOWN

@@ -100,7 +100,7 @@ def _container(build: Build, items: list[Any], values: Values) -> Any:
 def run_parallel(inputs: list[Input], block: Block, given: list[Any], workers: int) -> Any:
     """Steps that do not need each other run at the same time. What comes after a guard waits for it."""
     if enters(block):
-        return walk(inputs, block, given, _straight)
+        return walk(inputs, block, given, straight)
     kin = Kin(block)
     values = {one.id: value for one, value in zip(inputs, given, strict=True)}
     with ThreadPoolExecutor(workers, thread_name_prefix="clew-graph") as pool:
@@ -139,7 +139,7 @@ def _together(pool: ThreadPoolExecutor, steps: list[Step], values: Values, kin: 
             for number in [n for n in waiting if needs[n] <= over]:
                 step = waiting.pop(number)
                 context = copy_context()
-                running[pool.submit(context.run, done, step, values, _straight)] = number
+                running[pool.submit(context.run, done, step, values, straight)] = number
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
                 number = running.pop(future)
@@ -150,7 +150,7 @@ def _together(pool: ThreadPoolExecutor, steps: list[Step], values: Values, kin: 
             future.cancel()
 
 
-def _straight(step: Step, do: Callable[[], Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+def straight(step: Step, do: Callable[[], Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     return do()
 
 

@@ -10,15 +10,19 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from clew import env, trouble
 from clew.errors import GraphError
 from clew.values.classes import type_name
 
 from . import operations, outside, protocols, tensorflow
+from .causes import CHOOSING, scope_of
 from .changes import Before, Changes, can_change, kept, leaves_arguments, may_change
-from .closures import closed
-from .nodes import SEEN, Const, Event, Guard, Input, Ref, Step, Template, Where
+from .closures import closed, is_called_at_once
+from .computed import note
+from .nodes import SEEN, Choice, Const, Event, Guard, Input, Note, Ref, Step, Template, Where
 from .objects import Objects
 from .parts import PLAIN, Handed, copied, handed, holds_traced, traced_in
 from .templates import Templates, settled
@@ -27,7 +31,7 @@ from .traced import Traced, is_traced, raw
 if TYPE_CHECKING:
     from .operators import Operator
 
-_HERE = os.path.dirname(os.path.realpath(__file__)) + os.sep
+_HERE = os.path.realpath(env.PACKAGE) + os.sep
 _session: ContextVar[Session | None] = ContextVar("clew_recording", default=None)
 _open: list[Session] = []  # everywhere: a thread of the pipeline's own finds its recording by the values it is given
 
@@ -41,6 +45,7 @@ def current() -> Session | None:
     return _session.get()
 
 
+@trouble.entry_point()
 def recording_of(args: Any, kwargs: Any) -> Session | None:
     """The recording that goes on here, or the one that the arguments come from."""
     session = _session.get()
@@ -55,8 +60,11 @@ def recording_of(args: Any, kwargs: Any) -> Session | None:
 class Session:
     """A pipeline that is being run and recorded."""
 
-    def __init__(self, library: str = "constant") -> None:
+    def __init__(self, library: str = "input", keeps_scope: bool = False) -> None:
         self.library = library
+        self.keeps_scope = keeps_scope  # that the reason may be told why two examples differ
+        self.choices: list[Choice] = []
+        self.notes: list[Note] = []
         self.closed = False
         self.events: list[Event] = []
         self.inputs: list[Input] = []
@@ -66,6 +74,8 @@ class Session:
         self._lock = threading.RLock()
         self._asked: set[tuple[str, int]] = set()  # questions answered since anything was changed
         self._raised: list[tuple[BaseException, int]] = []
+        self.own_objects: dict[int, Any] = {}  # made by calls of the pipeline: it makes others each time it runs
+        self.unfinished_loop: Where | None = None  # a loop that is a step raised: what it has changed is not known
         self._templates = Templates(self)
         self.changes = Changes(self)
         self.objects = Objects(self)
@@ -80,6 +90,9 @@ class Session:
             yield
             self.changes.check()
             self._templates.check()
+            if self.unfinished_loop is not None:
+                what = f"{self.unfinished_loop}: a loop raised, and the pipeline went on with what it had changed."
+                raise GraphError("graph-loop", what, "Catch what is raised inside the loop, or make a clew.op of it.")
         finally:
             self.closed = True
             _open.remove(self)
@@ -100,8 +113,10 @@ class Session:
         finally:
             _session.reset(token)
 
-    def input(self, name: str, value: Any, default: Any = None, has_default: bool = False) -> Traced:
-        self.inputs.append(Input(self.ids, name, default, has_default))
+    def input(
+        self, name: str, value: Any, default: Any = None, has_default: bool = False, is_rest: bool = False
+    ) -> Traced:
+        self.inputs.append(Input(self.ids, name, default, has_default, is_rest))
         return self.value(value)
 
     def value(self, value: Any) -> Traced:
@@ -142,20 +157,21 @@ class Session:
         step = Step(-1, kind, target, (), {}, place(), effect)
         return self._done(step, do, tuple(args), kwargs, changes)
 
-    def operator(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An operator is called."""
+    def operator(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], effect: bool = False) -> Any:
+        """An operator is called. `effect`: it is kept even if nobody uses its result."""
         if self.closed:
             return op.call(*handed(args), **handed(kwargs))
         outside.note_operator(op.target)
-        step = Step(-1, "operator", op, (), {}, place(), effect=op.side_effects)
+        step = Step(-1, "operator", op, (), {}, place(), effect=effect or op.side_effects)
         return self._done(step, op.call, args, kwargs, None)
 
     def _done(self, step: Step, do: Callable[..., Any], args: Any, kwargs: dict[str, Any], changes: Any) -> Any:
         self.changes.check()
         args, kwargs = settled(args), settled(kwargs)
         if step.kind in ("method", "function"):  # an operator may keep it, and call it when its names are others
-            args = tuple(closed(self, arg) for arg in args)
-            kwargs = {name: closed(self, value) for name, value in kwargs.items()}
+            at_once = is_called_at_once(step, args)
+            args = tuple(closed(self, arg, at_once) for arg in args)
+            kwargs = {name: closed(self, value, at_once) for name, value in kwargs.items()}
         step.args, step.kwargs = self._given(args, kwargs)
         pairs: Handed = []
         plain, named = [handed(arg, pairs) for arg in args], {name: handed(kwargs[name], pairs) for name in kwargs}
@@ -206,7 +222,7 @@ class Session:
         with self._lock:
             given = self.value(result)
             step.id, step.type = given._self_id, type_name(type(result))
-            self.events.append(step)
+            self._append(step)
             if step.effect:
                 self._asked.clear()
         return given
@@ -257,33 +273,41 @@ class Session:
         return self.step("method", method, args, kwargs)
 
     def foreign(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call into a library that is no operator: a constant from now on, or an operator if that was asked for."""
-        if self.library == "operator":
-            name = operations.name_of(function)
-            if name is not None:  # what it does besides giving a result is not known
-                return self.step("function", name, args, kwargs, effect=True)
-            bound = getattr(function, "__self__", None)
-            if bound is not None and not isinstance(bound, type):
-                return self.step("method", function.__name__, (bound, *args), kwargs, effect=True)
-            raise operations.cannot_be_found(function)
-        step = Step(-1, "function", "", (), {}, place())
+        """A call into a library that is no operator: a step; or, if that was asked for, a constant from now on."""
+        if self.library == "constant":
+            return self._constant_call(function, args, kwargs)
+        name = operations.name_of(function)
+        if name is not None:  # what it does besides giving a result is not known
+            return self.step("function", name, args, kwargs, effect=True)
+        bound = getattr(function, "__self__", None)
+        if bound is not None and not isinstance(bound, (type, ModuleType)):
+            return self.step("method", function.__name__, (bound, *args), kwargs, effect=True)
+        if isinstance(function, (type, FunctionType, BuiltinFunctionType)):  # made inside another
+            from .operators import Operator
+
+            return self.operator(Operator(function, side_effects=False), args, kwargs)
+        return self.step("python", "call", (function, *args), kwargs, effect=True)  # a tokenizer
+
+    def _constant_call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        name = str(getattr(function, "__qualname__", type(function).__name__))
+        step = Step(-1, "function", name, (), {}, place())
         pairs: Handed = []
         plain = [handed(arg, pairs) if holds_traced(arg) else arg for arg in args]
         named = {name: handed(arg, pairs) if holds_traced(arg) else arg for name, arg in kwargs.items()}
         before = Before(step, args, kwargs, pairs)
         with self.aside():
             result = function(*plain, **named)
-        name = str(getattr(function, "__qualname__", type(function).__name__))
         if before.changed() or before.touched(is_safe=True):
             what = f"{step.where}: {name}() changes a recorded value, and the graph would not."
-            raise GraphError("graph-changed", what, 'Make it a clew.op, or record with library="operator".')
+            raise GraphError("graph-changed", what, 'Make it a clew.op, or record without library="constant".')
         if holds_traced(args) or holds_traced(kwargs):
+            self.notes.append(note("constant by input", step, result))
             self.warn(f"what {name}() gave is a constant of the graph from now on, though it depends on an input")
         return result
 
     def warn(self, said: str) -> None:
         where = place()
-        remedy = 'Make it a clew.op, or record with library="operator".'
+        remedy = 'Make it a clew.op, or record with library="operator": then it is called again each time.'
         warnings.warn_explicit(f"{where}: {said}. {remedy}", ConstantWarning, where.file, where.line)
 
     # ---- decisions
@@ -304,7 +328,19 @@ class Session:
             where = place()
             line = linecache.getline(where.file, where.line).strip() or "(a line without source)"
             expected = _fixed(answer) if kind == "value" else answer
-            self.events.append(Guard(kind, value._self_id, expected, where, line))
+            self._append(Guard(kind, value._self_id, expected, where, line))
+
+    def _append(self, event: Event) -> None:
+        if self.keeps_scope:
+            event.scope = scope_of(user_frame())
+        self.events.append(event)
+
+    def chosen(self, value: Any) -> None:
+        """The pipeline decides by a plain value, of which nobody's own code is asked."""
+        if type(value) in CHOOSING:
+            is_sized = hasattr(value, "__len__") and not isinstance(value, str)
+            frame = user_frame()
+            self.choices.append(Choice(place(), len(value) if is_sized else bool(value), scope_of(frame)))
 
     def plain(self, value: Traced) -> Any:
         """The value itself, where nothing else will do: the graph holds for this value only, and says so."""
@@ -396,13 +432,16 @@ def of_values(values: Any) -> Session:
 
 def place() -> Where:
     """The line of the user's program that is being run."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not _is_ours(file):
-            return Where(file, frame.f_lineno)
+    frame = user_frame()
+    return Where("?", 0) if frame is None else Where(frame.f_code.co_filename, frame.f_lineno)
+
+
+def user_frame() -> FrameType | None:
+    """The function of the user's program that is being run."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_ours(frame.f_code.co_filename):
         frame = frame.f_back
-    return Where("?", 0)
+    return frame
 
 
 _known: dict[str, bool] = {}

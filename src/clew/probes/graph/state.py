@@ -19,7 +19,7 @@ from .outside import is_users
 from .purity import is_changer
 
 _ALL = "*"
-_LEARNING = ("fit", "partial_fit", "set_", "update", "learn", "reset")  # methods that change a library's object
+LEARNING = ("fit", "partial_fit", "set_", "update", "learn", "reset")  # methods that change a library's object
 _DEEP = 6  # methods that call methods
 _known: dict[tuple[int, type], tuple[CodeType, frozenset[str], frozenset[str]]] = {}
 
@@ -84,9 +84,14 @@ def keeps_something(cls: type) -> bool:
     return any(_used(method, cls)[1] for method in methods)
 
 
+def writes_of(method: FunctionType, cls: type) -> frozenset[str]:
+    """The attributes of its object that a method sets, or changes the values of."""
+    return _used(method, cls)[1]
+
+
 def _used(function: FunctionType, cls: type) -> tuple[frozenset[str], frozenset[str]]:
     if is_library(original_code(function).co_filename):
-        changes = function.__name__.startswith(_LEARNING)
+        changes = function.__name__.startswith(LEARNING)
         return frozenset({_ALL}), frozenset({_ALL} if changes else ())
     written = original_code(function)
     known = _known.get((id(written), cls))

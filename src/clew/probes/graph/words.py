@@ -64,3 +64,8 @@ def _container(value: Any, kind: type, longest: int, depth: int) -> str:
         said.append(f"… {len(value)} in all")
     left, right = _BRACKETS.get(kind, ("{", "}"))
     return left + ", ".join(said) + ("," if kind is tuple and len(value) == 1 else "") + right
+
+
+def visible(text: str) -> str:
+    """What somebody else has written, fit to be read: nothing in it can begin a line, move the cursor or hide."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

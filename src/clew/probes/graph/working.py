@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 from clew.engines.base import Done, Run, Unsent
 from clew.errors import GraphError, GuardError, nearest
 
+from .batches import Block, block_values, check_parts, stacked
 from .nodes import Input
+from .recorded import UNKNOWN, RecordedInput
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -33,31 +35,41 @@ class How:
     batch: int | None = None
     retries: int = 0
     rows: bool = False  # items are tuples of the inputs
+    recorded: tuple[RecordedInput, ...] = ()  # what the inputs were recorded with, in their order
 
 
 class Binding:
     """What an item gives to which input."""
 
-    def __init__(self, inputs: list[Input], rows: bool) -> None:
+    def __init__(self, inputs: list[Input], how: How) -> None:
         self._inputs = inputs
         self._names = [given.name for given in inputs]
-        self._rows = rows
+        self._rows = how.rows
+        self._recorded = how.recorded or tuple(RecordedInput(name) for name in self._names)
+        self._is_named = bool(self._recorded) and _is_no_dictionary(self._recorded[0], how.batch is not None)
+        self._takes_dictionaries = len(inputs) == 1 and not how.rows and not self._is_named
+        required = [at for at, given in enumerate(inputs) if not given.has_default]
+        is_row = len(required) == 1 and len(inputs) > 1 and self._recorded[required[0]].kind == "mapping"
+        self._row = self._names[required[0]] if is_row else None  # the one input that takes a whole dictionary
         self._several = sum(not given.has_default for given in inputs) > 1  # one value alone would not do
 
     def named(self, item: Any) -> dict[str, Any]:
-        """The inputs that an item gives. With one input: itself, or a dictionary of just that name. With several: a
+        """The inputs that an item gives. With one input: itself, or a dictionary of just that name (a dictionary of
+        another is itself, unless the input was recorded with something else). With several: a
         dictionary of them by name, a tuple of them in order, or the first alone; if that cannot be, a list as well (a
         DataLoader gives those), and what is like a tuple or a dictionary."""
         names = self._names
         if type(item) is Unsent:
-            raise GraphError("graph-item", item.error, "Give items that can be pickled.")
+            raise GraphError("graph-item", item.error, item.remedy)
         in_order = isinstance(item, list | tuple) if self._several else type(item) is tuple and len(names) > 1
         if self._rows or in_order:
             if len(item) > len(names):
                 what = f"the item is a {type(item).__name__} of {len(item)}, and the graph takes {len(names)} inputs."
                 raise GraphError("graph-inputs", what, f"It takes: {', '.join(names)}.")
             return self._whole(dict(zip(names, item, strict=False)))
-        if type(item) is dict and (len(names) > 1 or list(item) == names):
+        if self._row is not None and type(item) is dict and self._row not in item:
+            return {self._row: item}
+        if type(item) is dict and (len(names) > 1 or list(item) == names or self._is_named):
             return self._whole(item)
         if self._several and isinstance(item, Mapping):
             return self._whole(dict(item))
@@ -76,38 +88,53 @@ class Binding:
 
     def values(self, item: Any) -> list[Any]:
         """What the graph's function is called with."""
+        if self._takes_dictionaries and type(item) is dict and self._names[0] not in item:
+            return [item]  # as `named` would find out, in a tenth of the time
         given = self.named(item)
         return [given.get(one.name, one.default) for one in self._inputs]
 
-    def lists(self, items: list[Any]) -> list[Any]:
-        """The same for a batch: a list for each input. One that no item gives has its default."""
+    def batch_values(self, items: list[Any] | Block) -> list[Any]:
+        """The same for a batch: for each input, what it was recorded with, made of its values. One that no item gives
+        has its default."""
+        if isinstance(items, Block):
+            return block_values(items, self._inputs, self._recorded)
+        if items and all(type(item) is Block for item in items):
+            return block_values(Block.of(items), self._inputs, self._recorded)
         given = [self.named(item) for item in items]
         return [
-            [one.get(wanted.name, wanted.default) for one in given]
+            stacked([one.get(wanted.name, wanted.default) for one in given], recorded)
             if any(wanted.name in one for one in given)
             else wanted.default
-            for wanted in self._inputs
+            for wanted, recorded in zip(self._inputs, self._recorded, strict=True)
         ]
+
+
+def _is_no_dictionary(recorded: RecordedInput, in_batches: bool) -> bool:
+    """True if a dictionary cannot be the value of an input, or a row of it, and so must give it by name."""
+    if in_batches:
+        kinds = recorded.elements if recorded.kind == "list" else {recorded.kind}
+        return bool(kinds) and kinds <= {"number", "text", "bytes", "list", "array", "tensor", "series"}
+    return recorded.kind not in ("mapping", "other", UNKNOWN)
 
 
 class Runner:
     """Runs a graph for a piece of items."""
 
     def __init__(self, graph: Graph, how: How) -> None:
-        self._call = graph._function
-        self._binding = Binding(graph._inputs, how.rows)
+        # A batch is made of what the inputs were recorded with; if it fails, its rows are asked one by one.
+        self._call = graph._entry_of_items if how.batch is None else graph._function
+        self._binding = Binding(graph._inputs, how)
         self._plain = len(graph._inputs) == 1 and not how.rows  # an item is the input, unless it is a dictionary
         self._how = how
 
-    def __call__(self, items: list[Any]) -> Done:
+    def __call__(self, items: Any) -> Done:
         begin = perf_counter()
+        if self._how.batch is not None:
+            done = BatchRunner(self._call, self._binding, self._how).run(items)
+            return done._replace(seconds=perf_counter() - begin)
         failures: list[tuple[int, str, str]] = []
         results: list[Any] = []
-        if self._how.batch is not None:
-            for first in range(0, len(items), self._how.batch):
-                results += self._batch(first, items[first : first + self._how.batch], failures)
-        else:
-            self._each(items, results, failures)
+        self._each(items, results, failures)
         return Done(results, failures, perf_counter() - begin)
 
     def _each(self, items: list[Any], results: list[Any], failures: list[tuple[int, str, str]]) -> None:
@@ -133,55 +160,104 @@ class Runner:
 
     def _again(self, place: int, item: Any, error: BaseException, failures: list[tuple[int, str, str]]) -> Any:
         """The result of an item that has failed once; or its failure is noted."""
-        for attempt in range(0 if isinstance(error, GraphError) else self._how.retries):
-            sleep(min(_LONGEST_PAUSE, _PAUSE * 2**attempt) if attempt else 0)
-            try:
-                return self._one(item)
-            except (Exception, SystemExit) as another:
-                error = another
-        failures.append((place, *told(error)))
-        return None
-
-    def _one(self, item: Any) -> Any:
-        if self._how.batch is None:
-            return self._call(*self._binding.values(item))
-        return parted(self._call(*self._binding.lists([item])), 1)[0]
-
-    def _batch(self, first: int, items: list[Any], failures: list[tuple[int, str, str]]) -> list[Any]:
         try:
-            return parted(self._call(*self._binding.lists(items)), len(items))
+            return tried_again(error, self._how.retries, lambda: self._call(*self._binding.values(item)))
+        except (Exception, SystemExit) as last:
+            failures.append((place, *told(last)))
+            return None
+
+
+def tried_again(error: BaseException, retries: int, do: Callable[[], Any]) -> Any:
+    """What came of another try of what has failed; or its last error."""
+    for attempt in range(0 if isinstance(error, GraphError) else retries):
+        sleep(min(_LONGEST_PAUSE, _PAUSE * 2**attempt) if attempt else 0)
+        try:
+            return do()
+        except (Exception, SystemExit) as another:
+            error = another
+    raise error
+
+
+class BatchRunner:
+    """Runs a graph for batches of rows. A batch that fails is halved until the rows are found that are to blame."""
+
+    def __init__(self, call: Callable[..., Any], binding: Binding, how: How) -> None:
+        self._call = call
+        self._binding = binding
+        self._how = how
+        self._outputs: list[tuple[int, Any]] = []  # rows, and what the graph gave for them
+        self._failures: list[tuple[int, str, str]] = []
+        self._split: list[str] = []  # of batches that could not be run as a whole: why
+        self._refused: dict[int, str] = {}  # of batches that cannot be run at all, by their first row: why
+        self._depends_on_batch = False  # rows failed together, and not alone, by a decision of the graph
+
+    def run(self, items: Any) -> Done:
+        assert self._how.batch is not None
+        for first in range(0, len(items), self._how.batch):
+            self._batch(first, items[first : first + self._how.batch])
+        outputs = [output for _, output in self._outputs]
+        counts = [count for count, _ in self._outputs]
+        return Done(outputs, self._failures, 0.0, counts=counts, split=self._split, refused=self._refused)
+
+    def _batch(self, first: int, items: Any) -> None:
+        outputs, failures = len(self._outputs), len(self._failures)
+        self._depends_on_batch = False
+        error = self._halved(first, items)
+        if error is None or len(items) == 1:
+            return
+        text, trace = told(error)
+        is_refused = self._is_refused(error, len(items), len(self._failures) - failures)
+        if is_refused or self._depends_on_batch:
+            # What the graph gives for parts of a batch need not be what it would give for all of it.
+            text = f"{text} (in a batch of {len(items)} rows)"
+            del self._outputs[outputs:], self._failures[failures:]
+            self._fail(first, len(items), text, trace)
+        if is_refused:
+            self._refused[first] = text
+        else:
+            self._split.append(text)
+
+    def _is_refused(self, error: BaseException, count: int, failed: int) -> bool:
+        """True if the graph takes no batches of this length, whatever is in them."""
+        if isinstance(error, GuardError):
+            seen = error.seen[0] if isinstance(error.seen, tuple) and error.seen else error.seen  # of a shape, too
+            return type(seen) is int and seen == count and (failed == count or self._depends_on_batch)
+        return isinstance(error, GraphError) and error.slug == "graph-batch"
+
+    def _halved(self, first: int, items: Any) -> BaseException | None:
+        """Run rows together, or else in halves; why they could not be run together."""
+        try:
+            self._outputs.append((len(items), self._run(items)))
+            return None
         except (Exception, SystemExit) as error:
-            if len(items) == 1 or (isinstance(error, GraphError) and error.slug == "graph-batch"):
-                return [self._again(first + place, item, error, failures) for place, item in enumerate(items)]
-        results = []
-        for place, item in enumerate(items):  # one by one: the others need not fail with it
-            try:
-                results.append(self._one(item))
-            except (Exception, SystemExit) as error:
-                results.append(self._again(first + place, item, error, failures))
-        return results
+            if len(items) == 1:
+                self._again(first, items, error)
+            elif isinstance(error, GraphError) and error.slug == "graph-batch":
+                self._fail(first, len(items), *told(error))
+            else:
+                before, half = len(self._failures), len(items) // 2
+                self._halved(first, items[:half])
+                self._halved(first + half, items[half:])
+                if isinstance(error, GuardError) and len(self._failures) == before:
+                    self._depends_on_batch = True
+            return error
 
+    def _fail(self, first: int, count: int, error: str, trace: str) -> None:
+        self._outputs += [(1, None)] * count
+        self._failures += [(first + place, error, trace) for place in range(count)]
 
-def parted(result: Any, count: int) -> list[Any]:
-    """What a batch gave, item by item: a sequence of as many; or a tuple or dictionary of such sequences."""
-    if type(result) is dict:
-        columns = [_sequence(value, count) for value in result.values()]
-        return [dict(zip(result, row, strict=True)) for row in zip(*columns, strict=True)]
-    if type(result) is tuple:
-        return list(zip(*(_sequence(value, count) for value in result), strict=True))
-    return _sequence(result, count)
+    def _run(self, items: Any) -> Any:
+        output = self._call(*self._binding.batch_values(items))
+        if isinstance(output, Iterator):
+            output = list(output)
+        check_parts(output, len(items))
+        return output
 
-
-def _sequence(value: Any, count: int) -> list[Any]:
-    try:
-        found = None if isinstance(value, str | bytes | dict) else list(value)
-    except TypeError:
-        found = None
-    if found is None or len(found) != count:
-        length = "" if found is None else f" of {len(found)}"
-        what = f"for a batch of {count} items the graph gave a {type(value).__name__}{length}."
-        raise GraphError("graph-batch", what, "It must give a sequence of as many, or a tuple or dictionary of those.")
-    return found
+    def _again(self, first: int, items: Any, error: BaseException) -> None:
+        try:
+            self._outputs.append((1, tried_again(error, self._how.retries, lambda: self._run(items))))
+        except (Exception, SystemExit) as last:
+            self._fail(first, 1, *told(last))
 
 
 def told(error: BaseException) -> tuple[str, str]:
@@ -209,11 +285,15 @@ class BundleWork:
     path: str
     digest: str
     how: How
+    trusted: bool | frozenset[str] = True  # as the caller has trusted it: True of a graph of the caller's own
     content: bytes | None = None
+    device: Any = None  # as the caller has loaded it
 
     @classmethod
-    def of(cls, path: str | os.PathLike[str], how: How) -> BundleWork:
-        return cls(os.path.abspath(path), _digest(os.fspath(path)), how)
+    def of(
+        cls, path: str | os.PathLike[str], how: How, trusted: bool | frozenset[str] = True, device: Any = None
+    ) -> BundleWork:
+        return cls(os.path.abspath(path), _digest(os.fspath(path)), how, trusted, device=device)
 
     def is_here(self) -> bool:
         return _digest(self.path) == self.digest
@@ -232,11 +312,11 @@ class BundleWork:
         from .bundle import load
 
         if self.content is None or self.is_here():
-            return Runner(load(self.path, trusted=True), self.how)  # it is the caller's own graph
+            return Runner(load(self.path, trusted=self.trusted, device=self.device), self.how)
         # Files of a bundle may be read at any time: they stay as long as the worker does.
         file = Path(tempfile.mkdtemp(prefix="clew-bundle-")) / "bundle.zip"
         file.write_bytes(self.content)
-        return Runner(load(file, trusted=True), self.how)
+        return Runner(load(file, trusted=self.trusted, device=self.device), self.how)
 
 
 def _digest(path: str) -> str:

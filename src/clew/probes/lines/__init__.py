@@ -7,14 +7,18 @@ from collections.abc import Callable, Mapping
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
-from clew import env, recording
+from clew import env, recording, trouble
+from clew.records import Change
 
 from . import block, engine, events
-from .hooks import Change
 from .options import Condition, Options, options
 from .targets import functions_of, functions_of_class
 
 T = TypeVar("T")
+
+
+_begun = trouble.entry_point()(events.begin_block)
+_end = trouble.entry_point()(events.end_block)
 
 
 class watch:
@@ -84,16 +88,19 @@ class watch:
         return target
 
     def __enter__(self) -> watch:
-        if env.enabled() and recording.is_on():
-            frame = sys._getframe(1)
-            recording.add_tags(self._options.tags)
-            replaced = block.replace(frame, self._options)
-            self._blocks.append((frame, replaced or events.begin_block(frame, self._options)))
+        try:
+            if env.enabled() and recording.is_on():
+                frame = sys._getframe(1)
+                recording.add_tags(self._options.tags)
+                replaced = block.replace(frame, self._options)  # an error of the block itself is kept in it
+                self._blocks.append((frame, replaced or _begun(frame, self._options)))
+        except Exception as error:
+            trouble.failed(error, "watch")
         return self
 
     def enter_block(self, frame: FrameType) -> None:
         """Watch the rest of a block of this frame, for another kind of block that watches too."""
-        self._blocks.append((frame, events.begin_block(frame, self._options)))
+        self._blocks.append((frame, _begun(frame, self._options)))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -103,5 +110,6 @@ class watch:
         frame, watching = self._blocks.pop()
         if isinstance(watching, block.Replaced):
             return watching.leave(error)
-        events.end_block(frame, watching, error)
+        if watching is not None:
+            _end(frame, watching, error)
         return False

@@ -19,7 +19,12 @@ def assemble(
     """Compile, and put the real objects and site numbers where marked strings stand."""
 
     code = patched(source.compile_alone(rewritten.function, original, context), plan, objects)
-    return code.replace(co_flags=(code.co_flags & ~source.OUTER_FLAGS) | (original.co_flags & source.OUTER_FLAGS))
+    texts = {const: const for const in original.co_consts if type(const) is str}
+    return code.replace(
+        co_flags=(code.co_flags & ~source.OUTER_FLAGS) | (original.co_flags & source.OUTER_FLAGS),
+        # the very objects: a function's docstring is one of its constants, which pickles of it show
+        co_consts=tuple(texts.get(const, const) if type(const) is str else const for const in code.co_consts),
+    )
 
 
 def patched(code: CodeType, plan: Plan, objects: dict[str, Any]) -> CodeType:
@@ -36,7 +41,10 @@ def patched(code: CodeType, plan: Plan, objects: dict[str, Any]) -> CodeType:
 
 
 def _patched(code: CodeType, real: Callable[[str], Any]) -> CodeType:
-    return code.replace(co_consts=tuple(_patch(const, real) for const in code.co_consts))
+    consts = tuple(_patch(const, real) for const in code.co_consts)
+    if all(new is old for new, old in zip(consts, code.co_consts, strict=True)):
+        return code  # functions of one module share equal constants, which pickles of them show
+    return code.replace(co_consts=consts)
 
 
 def _patch(const: Any, real: Callable[[str], Any]) -> Any:

@@ -23,6 +23,7 @@ from clew.recorder.plan import Plan
 from . import effects, engine, ignore, runtime, source
 from .assemble import patched
 from .expressions import Form
+from .items import items_for
 from .options import Options
 from .rewrite import rewrite_module
 
@@ -149,12 +150,13 @@ def rewrite_block(node: ast.With, code: CodeType, lines: list[str], options: Opt
     body = ast.Module(list(node.body), [])
     own = effects.bound_names(body)
     wanted = {n.id for e in options.expressions if e.form is Form.NAME for n in [e.parse()] if isinstance(n, ast.Name)}
-    items, watched, hooks = engine.items_for([*own], effects.bound_elsewhere(body) | (wanted - set(own)), [options])
+    items, watched, hooks = items_for([*own], effects.bound_elsewhere(body) | (wanted - set(own)), [options])
     rewritten = rewrite_module(body, items, ignore.ignorer(lines), start=node)
     plan = Plan(
         code.co_qualname, module, code.co_filename, node.lineno, watched, rewritten.lines, rewritten.ignored,
         dedupe=hooks is None, hooks=hooks,
     )  # fmt: skip
+    plan.source = partial("".join, lines[node.lineno - 1 : node.end_lineno])
     plan.locals = own
     plan.from_star = any(e.form is Form.ALL for e in options.expressions)
     plan.on_return = [options.on_return] if options.on_return is not None else []
@@ -164,5 +166,5 @@ def rewrite_block(node: ast.With, code: CodeType, lines: list[str], options: Opt
             rewritten.module, code.co_filename, "exec", flags=code.co_flags & source.FUTURES, dont_inherit=True
         )
     enter = partial(runtime.enter_hooked if hooks is not None else runtime.enter, plan)
-    new = patched(new, plan, engine.objects(enter))
+    new = patched(new, plan, engine.objects(enter, plan))
     return new.replace(co_name=code.co_name, co_qualname=code.co_qualname), plan

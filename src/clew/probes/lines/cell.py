@@ -11,9 +11,11 @@ import dataclasses
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from types import CodeType, FunctionType
 from typing import Any
 
+from clew import trouble
 from clew.errors import nearest
 
 from . import block, effects, engine, source
@@ -94,19 +96,18 @@ class Cell:
 
     # ---- how it runs
 
-    def run(self, global_names: dict[str, Any]) -> Any:
-        """Run the cell; gives the value of the expression it ends with."""
-        __tracebackhide__ = True
+    @contextmanager
+    def ready(self) -> Iterator[tuple[CodeType, list[Any]]]:
+        """The code to run in here, and a list that gets the value of the expression the cell ends with."""
         results: list[Any] = []
         code = self._compiled()
         outer = block.put_aside(self._namespace)
         self._namespace.update({_TELL: self._tell, _RESULT: results.append})
         try:
-            exec(code, global_names, self._namespace)
+            yield code, results
         finally:
             block.put_aside(self._namespace)
             self._namespace.update(outer)
-        return results[-1] if results else None
 
     def _compiled(self) -> CodeType:
         body = _with_result(_Telling().of(self._tree))
@@ -134,6 +135,7 @@ class Cell:
             engine.uninstrument(function, options)
         self._watched.clear()
 
+    @trouble.entry_point()
     def _tell(self, *names: str) -> None:
         """The cell has bound these names, to functions perhaps."""
         for name in names:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
 from clew import trouble
+from clew.probes import pickling
 
 _COMPILER = "torch._dynamo.eval_frame"
 _RULES = "torch._dynamo.trace_rules"
@@ -18,23 +20,46 @@ _MARK = "_torchdynamo_disable"  # what torch looks for when another compiled fun
 
 _codes: weakref.WeakSet[Any] = weakref.WeakSet()
 _functions: weakref.WeakSet[FunctionType] = weakref.WeakSet()
+_listeners: list[Callable[[], None]] = []
 _waiting = False
 
 
 def exempt(code: CodeType, function: FunctionType | None = None) -> None:
     """Leave this code out of compilation, now or when there is a compiler."""
-    global _waiting
     _codes.add(code)
     if function is not None:
         _functions.add(function)
-    if not _waiting:
-        import wrapt
-
-        _waiting = True
-        wrapt.register_post_import_hook(_tell, _COMPILER)  # at once, if it is loaded already
-        wrapt.register_post_import_hook(_leave_clew_alone, _RULES)
-    elif (compiler := sys.modules.get(_COMPILER)) is not None:
+    if not wait() and (compiler := sys.modules.get(_COMPILER)) is not None:
         _tell(compiler)
+
+
+def wait() -> bool:
+    """Wait for a compiler to be loaded; False if that was begun before."""
+    global _waiting
+    if _waiting:
+        return False
+    import wrapt
+
+    _waiting = True
+    wrapt.register_post_import_hook(_tell, _COMPILER)  # at once, if it is loaded already
+    wrapt.register_post_import_hook(_leave_clew_alone, _RULES)
+    return True
+
+
+def is_loaded() -> bool:
+    return _COMPILER in sys.modules
+
+
+def on_load(tell: Callable[[], None]) -> Callable[[], None]:
+    """Call a function when a compiler is loaded while clew waits for it."""
+    _listeners.append(tell)
+    return tell
+
+
+def readmit(function: FunctionType) -> None:
+    """A function runs as it was written again, and may be compiled again."""
+    _functions.discard(function)
+    function.__dict__.pop(_MARK, None)
 
 
 def _tell(compiler: Any) -> None:
@@ -43,7 +68,9 @@ def _tell(compiler: Any) -> None:
             compiler.skip_code(code)
             _codes.discard(code)
         for function in list(_functions):
-            function.__dict__[_MARK] = True
+            _mark(function)
+        for tell in _listeners:
+            tell()
     except Exception as error:  # another version of torch
         trouble.report(
             "torch-compile",
@@ -51,6 +78,11 @@ def _tell(compiler: Any) -> None:
             "If compiling fails, watch a function that is not compiled.",
             error,
         )
+
+
+def _mark(function: FunctionType) -> None:
+    function.__dict__[_MARK] = True
+    pickling.remember_mark(function)
 
 
 def _leave_clew_alone(rules: Any) -> None:
@@ -66,6 +98,6 @@ def switch(on: bool) -> None:
     if sys.modules.get(_COMPILER) is not None:
         for function in list(_functions):
             if on:
-                function.__dict__[_MARK] = True
+                _mark(function)
             else:
                 function.__dict__.pop(_MARK, None)

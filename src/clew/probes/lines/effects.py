@@ -38,7 +38,7 @@ def of_simple(statement: ast.stmt) -> Effects:
         case ast.Delete(targets=targets):
             for target in targets:
                 effects.deletes += target_names(target)
-        case ast.Import(names=names) | ast.ImportFrom(names=names):
+        case ast.Import(names=names) | ast.ImportFrom(names=names) if not is_lazy(statement):
             effects.binds += [(a.asname or a.name.partition(".")[0]) for a in names if a.name != "*"]
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             effects.binds.append(name)
@@ -46,6 +46,11 @@ def of_simple(statement: ast.stmt) -> Effects:
             effects.binds += target_names(statement.name)  # type: ignore[attr-defined]
     effects.may_bind += [name for name in walrus_names([statement]) if name not in effects.binds]
     return effects
+
+
+def is_lazy(statement: ast.AST) -> bool:
+    """Whether this is `lazy import` (3.15): to look at the name it binds would import the module."""
+    return bool(getattr(statement, "is_lazy", False))
 
 
 def target_names(target: ast.AST) -> list[str]:
@@ -180,5 +185,5 @@ def _in_order(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
             yield from _in_order([*node.decorator_list, *node.args.defaults])
         elif isinstance(node, ast.ClassDef):
             yield from _in_order([*node.decorator_list, *node.bases])
-        elif not isinstance(node, ast.Lambda):
+        elif not isinstance(node, ast.Lambda) and not is_lazy(node):
             yield from _in_order(ast.iter_child_nodes(node))

@@ -7,27 +7,32 @@ every debugger sees the same function as before.
 
 from __future__ import annotations
 
-import ast
 import builtins
 import dataclasses
 import inspect
+import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from clew import recording
+from clew.probes import pickling
+from clew.recorder import quiet
+from clew.recorder.fingerprints import original_code_finders
 from clew.recorder.plan import Plan, Watched
 from clew.records import Note
 
 from . import compilers, effects, events, ignore, runtime, source
 from .assemble import assemble
-from .expressions import Expression, Form, roots
-from .options import Options
-from .rewrite import Item, rewrite
+from .branch import PREFIX, Branch, heard, merge
+from .expressions import Form, roots
+from .items import items_for, local_names, parameter_names
+from .options import Options, options
+from .rewrite import Rewritten, rewrite
 
 PAUSES = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR | inspect.CO_COROUTINE
 
@@ -39,8 +44,10 @@ class Instrumented:
     original: CodeType
     requests: list[tuple[Options, str | None]] = field(default_factory=list)
     follow: Follow | None = None
+    branch: Branch | None = None
     code: CodeType | None = None  # None: watched by events
     plan: Plan | None = None
+    before: CodeType | None = None  # what the function had when it was first asked for, if that is not `original`
 
 
 class Follow(NamedTuple):
@@ -55,6 +62,8 @@ class Follow(NamedTuple):
 _known: weakref.WeakKeyDictionary[FunctionType, Instrumented] = weakref.WeakKeyDictionary()
 #: Code of functions defined inside followed ones, which is rewritten before they are made: as it was, and how followed.
 _inside: weakref.WeakKeyDictionary[CodeType, tuple[CodeType, Follow]] = weakref.WeakKeyDictionary()
+#: Code that `clew run` rewrote before functions were made with it: as it was, and what was asked for.
+_rewritten_before: weakref.WeakKeyDictionary[CodeType, Instrumented] = weakref.WeakKeyDictionary()
 _cache: dict[tuple[object, ...], tuple[CodeType, Plan]] = {}
 _CACHE_SIZE = 1024
 _lock = threading.RLock()
@@ -69,7 +78,8 @@ def instrument(function: FunctionType, options: Options, group: str | None = Non
         known.requests.append((options, group))
         made = _made(function, known)
         if isinstance(made, source.Unknown):
-            known.plan = events.attach(known.original, function, known.requests)
+            requests = [options for options, _ in known.requests]
+            known.plan = events.attach(known.original, function.__module__, requests)
             recording.note_later(
                 Note("fallback", function.__qualname__, f"watched by interpreter events: {made.reason}.")
             )
@@ -87,9 +97,8 @@ def follow(function: FunctionType, wanted: Follow | None) -> str:
     with _lock:
         known = _known.get(function) or _untouched(function)
         before, known.follow = known.follow, wanted
-        if wanted is None and not known.requests:
-            function.__code__ = known.original
-            _known.pop(function, None)
+        if wanted is None and not known.requests and known.branch is None:
+            _put_back(function, known)
             return ""
         made = _made(function, known)
         if isinstance(made, source.Unknown):
@@ -98,6 +107,25 @@ def follow(function: FunctionType, wanted: Follow | None) -> str:
         _put_in(function, known, *made)
         if wanted is not None and wanted.root is not None:
             made[1].owners.add(function)
+        _known[function] = known
+        return ""
+
+
+def branch(function: FunctionType, wanted: Branch | None) -> str:
+    """Give a function a second body for certain receivers, or take it away; "" or why it cannot be done."""
+    with _lock:
+        known = _known.get(function) or _untouched(function)
+        before, known.branch = known.branch, wanted
+        compilers.wait()
+        if wanted is None and not known.requests and known.follow is None:
+            compilers.readmit(function)
+            _put_back(function, known)
+            return ""
+        made = _made(function, known)
+        if isinstance(made, source.Unknown):
+            known.branch = before
+            return made.reason
+        _put_in(function, known, *made)
         _known[function] = known
         return ""
 
@@ -111,10 +139,10 @@ def uninstrument(function: FunctionType, options: Options) -> None:
         known.requests = [request for request in known.requests if request[0] is not options]
         if known.plan is not None:
             known.plan.owners.discard(function)
-        made = _made(function, known) if known.requests or known.follow is not None else None
+        needed = known.requests or known.follow is not None or known.branch is not None
+        made = _made(function, known) if needed else None
         if made is None or isinstance(made, source.Unknown):
-            function.__code__ = known.original
-            _known.pop(function, None)
+            _put_back(function, known)
         else:
             _put_in(function, known, *made)
             made[1].owners.add(function)
@@ -122,8 +150,17 @@ def uninstrument(function: FunctionType, options: Options) -> None:
 
 def _untouched(function: FunctionType) -> Instrumented:
     """A function of which nothing was asked yet; if it was made inside a followed one, it is followed."""
-    code, wanted = _inside.get(function.__code__, (function.__code__, None))
-    return Instrumented(code, follow=wanted)
+    code = function.__code__
+    asked = _rewritten_before.get(code)
+    if asked is not None:
+        return dataclasses.replace(asked, requests=list(asked.requests), before=code)
+    original, wanted = _inside.get(code, (code, None))
+    return Instrumented(original, follow=wanted)
+
+
+def _put_back(function: FunctionType, known: Instrumented) -> None:
+    function.__code__ = known.before or known.original
+    _known.pop(function, None)
 
 
 def is_ours(function: FunctionType) -> bool:
@@ -136,13 +173,34 @@ def is_ours(function: FunctionType) -> bool:
 def original_code(function: FunctionType) -> CodeType:
     """The code as the user wrote it."""
     known = _known.get(function)
-    return _inside.get(function.__code__, (function.__code__,))[0] if known is None else known.original
+    if known is not None:
+        return known.original
+    code = function.__code__
+    asked = _rewritten_before.get(code)
+    return asked.original if asked is not None else pickling.as_written(code)
+
+
+def remember_original(
+    code: CodeType,
+    original: CodeType,
+    requests: Iterable[tuple[Options, str | None]] = (),
+    follow: Follow | None = None,
+) -> None:
+    """`code`, with which functions will be made, was rewritten from `original` for these requests."""
+    _rewritten_before[code] = Instrumented(original, list(requests), follow)
+
+
+def _original_code(function: FunctionType) -> CodeType | None:
+    original = original_code(function)
+    return None if original is function.__code__ else original
+
+
+original_code_finders.append(_original_code)
 
 
 def followed(function: FunctionType) -> Follow | None:
     """How a function is followed, if it is."""
-    known = _known.get(function)
-    return None if known is None else known.follow
+    return (_known.get(function) or _untouched(function)).follow
 
 
 def _put_in(function: FunctionType, known: Instrumented, code: CodeType, plan: Plan) -> None:
@@ -150,9 +208,16 @@ def _put_in(function: FunctionType, known: Instrumented, code: CodeType, plan: P
         known.plan.owners.discard(function)  # it does not answer for this function any more
         plan.called = plan.called or known.plan.called
     known.code, known.plan = code, plan
-    compilers.exempt(code, function)
-    if recording.is_on():
+    pickling.remember(code, known.original)
+    if _can_be_off(known):
+        compilers.exempt(code, function)
+    if recording.is_on() or not _can_be_off(known):
         function.__code__ = code
+
+
+def _can_be_off(known: Instrumented) -> bool:
+    """Who has a second body put in asks what is on: a tracer counts the iterations that it does not record."""
+    return bool(known.requests) or known.follow is not None
 
 
 def _made(function: FunctionType, known: Instrumented) -> tuple[CodeType, Plan] | source.Unknown:
@@ -169,11 +234,14 @@ def _rewritten(
     code, wanted = known.original, known.follow
     # code objects of different files can be equal
     where = (code.co_filename, code.co_qualname, function.__module__, group)
-    key = (code, where, tuple(options.key() for options in requests), wanted)
+    torch = _torch_name(function) if known.branch is not None else None
+    key = (code, where, tuple(options.key() for options in requests), wanted, known.branch, torch)
     if key not in _cache:
         while len(_cache) >= _CACHE_SIZE:
             _cache.pop(next(iter(_cache)))
-        if wanted is not None and not requests and is_lean(code, wanted):
+        if known.branch is not None:
+            made = _branched(code, found, requests, function.__module__, group, wanted, known.branch, torch)
+        elif wanted is not None and not requests and is_lean(code, wanted):
             made = wanted.lean(code, found, function.__module__, wanted)
         else:
             made = rewrite_code(code, found, requests, function.__module__, group, wanted)
@@ -183,6 +251,33 @@ def _rewritten(
     return _cache[key]
 
 
+def _torch_name(function: FunctionType) -> str | None:
+    """What a function calls torch; "" if it does not, None if nothing can be compiled (yet)."""
+    if not compilers.is_loaded():
+        return None
+    code, torch = function.__code__, sys.modules.get("torch")
+    own = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+    return "torch" if function.__globals__.get("torch") is torch and "torch" not in own else ""
+
+
+@compilers.on_load
+def _remake_branches() -> None:
+    """torch's compiler is loaded: second bodies must be hidden from it."""
+    with _lock:
+        for function, known in list(_known.items()):
+            made = _made(function, known) if known.branch is not None else None
+            if isinstance(made, tuple):
+                _put_in(function, known, *made)
+
+
+class _Prepared(NamedTuple):
+    """A rewritten function before it is compiled."""
+
+    rewritten: Rewritten
+    plan: Plan
+    objects: dict[str, Any]
+
+
 def rewrite_code(
     original: CodeType,
     found: source.Found,
@@ -190,19 +285,71 @@ def rewrite_code(
     module: str | None,
     group: str | None,
     follow: Follow | None = None,
-    entrance: Callable[[Plan], Any] | None = None,
 ) -> tuple[CodeType, Plan] | source.Unknown:
-    """The instrumented form of a code object, and its plan; or why there is none.
+    """The instrumented form of a code object, and its plan; or why there is none."""
+    prepared = _prepared(original, found, requests, module, group, follow)
+    code = _compiled(prepared, original, found)
+    if isinstance(code, source.Unknown):
+        return code
+    return code if follow is None else inner_followed(code, module, follow), prepared.plan
 
-    `entrance` makes the way in, where that is not one of watched or followed functions.
-    """
+
+def _branched(
+    original: CodeType,
+    found: source.Found,
+    requests: list[Options],
+    module: str | None,
+    group: str | None,
+    follow: Follow | None,
+    branch: Branch,
+    torch: str | None,
+) -> tuple[CodeType, Plan] | source.Unknown:
+    """The same with a second body, whatever the first is: as written, watched or followed."""
+    receiver = next(iter(original.co_varnames[: original.co_argcount]), None)
+    if receiver is None:
+        return source.Unknown("it has no `self`")
+    if original.co_flags & PAUSES:
+        return source.Unknown("it is a generator or coroutine")
+    if not branch.expressions and (requests or follow is not None):
+        first = _prepared(original, found, requests, module, group, follow)
+        function = first.rewritten.function
+        merge(function, heard(function, first.plan.parameters), None, receiver, torch)
+        names = {**first.objects, **branch.objects(branch.entrance(first.plan))}
+    else:
+        looked_at = [options(branch.expressions)] if branch.expressions else []
+        second = _prepared(original, found, looked_at, module, None, entrance=branch.entrance)
+        second.plan.always = False
+        if requests or follow is not None:
+            first = _prepared(original, found, requests, module, group, follow)
+        else:
+            first = _Prepared(Rewritten(source.as_function(found.node), [], []), second.plan, {})
+        merge(first.rewritten.function, second.rewritten.function, second.plan, receiver, torch)
+        seconds = {f"{PREFIX}{name}": each for name, each in second.objects.items()}
+        names = {**first.objects, **seconds, **branch.objects(second.objects["enter"])}
+    code = _compiled(first._replace(objects=names), original, found)
+    if isinstance(code, source.Unknown):
+        return code
+    return code if follow is None else inner_followed(code, module, follow), first.plan
+
+
+def _prepared(
+    original: CodeType,
+    found: source.Found,
+    requests: list[Options],
+    module: str | None,
+    group: str | None,
+    follow: Follow | None = None,
+    entrance: Callable[[Plan], Any] | None = None,
+) -> _Prepared:
+    """`entrance` makes the way in, where that is not one of watched or followed functions."""
     node = source.as_function(found.node)
     own = local_names(original, node, found.context.class_name)
     parameters = parameter_names(node)
     asked = [*requests, *_names_there(follow, own)]
     items, watched, hooks = items_for(own, effects.bound_elsewhere(node), asked)
+    watched += in_and_out(parameters)
     if follow is not None:
-        watched += in_and_out(parameters)
+        watched += (Watched("clock", "clock"),)
         hooks = (*(hooks or ()), *[None] * (len(watched) - len(hooks or ())))  # its changes are judged at once
     pauses = bool(original.co_flags & PAUSES)
     rewritten = rewrite(node, items, parameters, ignore.ignorer(found.lines), pauses, says_where=follow is not None)
@@ -219,27 +366,38 @@ def rewrite_code(
         group=group,
         hooks=hooks,
     )
+    plan.code, plan.source = original, found.text
     plan.on_return = [options.on_return for options in requests if options.on_return is not None]
+    plan.deletions = not requests or any(options.deletions for options in requests)
     plan.locals = own
     plan.from_star = any(e.form is Form.ALL for options in requests for e in options.expressions)
+    plan.result_site = plan.output_site
+    plan.argument_sites = plan.input_sites
     if follow is not None:
         plan.always, plan.root = bool(requests), follow.root
     if entrance is not None:
         enter = entrance(plan)
     else:
         enter = partial(_entrance(original, plan), plan) if follow is None else follow.enter(plan, original.co_flags)
+    return _Prepared(rewritten, plan, objects(enter, plan))
+
+
+def _compiled(prepared: _Prepared, original: CodeType, found: source.Found) -> CodeType | source.Unknown:
+    rewritten, plan, names = prepared
     try:
-        code = assemble(rewritten, original, found.context, plan, objects(enter))
+        code = assemble(rewritten, original, found.context, plan, names)
     except (SyntaxError, RecursionError) as error:  # "too many statically nested blocks": ours are one more
         return source.Unknown(f"with the tests in it, it does not compile ({error})")
     if code.co_freevars != original.co_freevars:
         return source.Unknown("with the tests in it, it needs other cells")
-    return code if follow is None else inner_followed(code, module, follow), plan
+    return code
 
 
 def is_lean(code: CodeType, follow: Follow) -> bool:
-    """Whether a followed function can write its log itself: it does not pause, and holds none of the names."""
-    if code.co_flags & PAUSES:
+    """Whether a followed function can write its log itself: it does not pause, and neither holds
+    nor adds names, and prints nothing of its own."""
+    root = follow.root
+    if code.co_flags & PAUSES or (root is not None and (root.brings_names or root.prints_elsewhere)):
         return False
     own = {*code.co_varnames, *code.co_cellvars}
     names = follow.names.expressions if follow.names is not None else ()
@@ -253,10 +411,9 @@ def inner_followed(code: CodeType, module: str | None, follow: Follow) -> CodeTy
 
 
 def is_function(code: CodeType) -> bool:
-    """Whether it is the code of a function or lambda, and not of a module, class or comprehension."""
-    return bool(code.co_flags & inspect.CO_NEWLOCALS) and (
-        not code.co_name.startswith("<") or code.co_name == "<lambda>"
-    )
+    """Whether it is the code of a function or lambda that somebody wrote: no module, class or comprehension."""
+    is_named = not code.co_name.startswith("<") or code.co_name == "<lambda>"
+    return bool(code.co_flags & inspect.CO_NEWLOCALS) and is_named and source.is_written(code)
 
 
 def _inner(code: CodeType, module: str | None, follow: Follow) -> CodeType:
@@ -273,6 +430,7 @@ def _inner(code: CodeType, module: str | None, follow: Follow) -> CodeType:
             if not isinstance(made, source.Unknown):
                 compilers.exempt(made[0])
                 _inside[made[0]] = code, follow
+                pickling.remember(made[0], code)
                 return made[0]
     return inner_followed(code, module, follow)
 
@@ -286,8 +444,8 @@ def _names_there(follow: Follow | None, own: list[str]) -> list[Options]:
 
 
 def in_and_out(parameters: tuple[str, ...]) -> tuple[Watched, ...]:
-    """What is recorded of every followed call."""
-    return (*(Watched(name, "input") for name in parameters), Watched("return", "output"), Watched("clock", "clock"))
+    """What is recorded of every call."""
+    return (*(Watched(name, "input") for name in parameters), Watched("return", "output"))
 
 
 def _entrance(original: CodeType, plan: Plan) -> Any:
@@ -298,67 +456,19 @@ def _entrance(original: CodeType, plan: Plan) -> Any:
     return runtime.enter_hooked if plan.hooks is not None else runtime.enter
 
 
-def objects(enter: Any) -> dict[str, Any]:
+def objects(enter: Any, plan: Plan) -> dict[str, Any]:
     """What instrumented code calls, by the names rewrite.py uses."""
     return {
         "enter": enter,
+        "expected": plan.expected.copy,
         "clean": runtime.clean,
+        **runtime.HIDING,
+        "quiet": quiet,
         "type": type,
         "NameError": NameError,
         "Exception": Exception,
         "breakpoint": builtins.breakpoint,
     }
-
-
-def parameter_names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, ...]:
-    """As they are written, in the order of the code's variables."""
-    args = node.args
-    stars = [arg for arg in (args.vararg, args.kwarg) if arg is not None]
-    return tuple(arg.arg for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs, *stars))
-
-
-def items_for(
-    own: list[str], elsewhere: set[str], requests: list[Options]
-) -> tuple[list[Item], tuple[Watched, ...], tuple[Any, ...] | None]:
-    """What to look for, in order, each expression once; steps first."""
-    wanted: dict[str, tuple[Expression, Options, bool]] = {}
-    for options in requests:
-        if options.step is not None:
-            wanted.setdefault(options.step.text, (options.step, options, True))
-    for options in requests:
-        for expression in options.expressions:
-            for each in expand(expression, own):
-                wanted.setdefault(each.text, (each, options, False))
-    items, watched, hooks = [], [], []
-    for index, (expression, options, is_step) in enumerate(wanted.values()):
-        local = expression.form is Form.NAME and expression.text in own
-        shared = not local or expression.text in elsewhere
-        breaks = options.hooks.break_text or options.hooks.break_when is not None
-        items.append(Item(index, expression, local, shared, options.when, options.break_when, breaks, first=is_step))
-        role = "step" if is_step and not _also_watched(expression, requests, own) else "value"
-        thinning = None if is_step else options.thinning
-        watched.append(Watched(expression.text, role, options.keep_of(expression.text), thinning))  # type: ignore[arg-type]
-        hooks.append(options.hooks if options.hooks.any() and not is_step else None)
-    return items, tuple(watched), tuple(hooks) if any(hooks) else None
-
-
-def _also_watched(expression: Expression, requests: list[Options], own: list[str]) -> bool:
-    return any(e.text == expression.text for o in requests for w in o.expressions for e in expand(w, own))
-
-
-def expand(expression: Expression, own: list[str]) -> list[Expression]:
-    """`*` is every local; anything else is itself."""
-    if expression.form is not Form.ALL:
-        return [expression]
-    return [Expression(name, Form.NAME) for name in own]
-
-
-def local_names(code: CodeType, node: Any, class_name: str | None = None) -> list[str]:
-    """The function's own names: parameters first, then as they are bound. Not those of comprehensions."""
-    own = {*code.co_varnames, *code.co_cellvars}
-    names = dict.fromkeys([*parameter_names(node), *effects.bound_names(node)])
-    # merely to read `super` gives a method a `__class__` cell, which the running function may not have
-    return [name for name in names if name != "super" and source.mangled(name, class_name) in own]
 
 
 def _concerns(function: FunctionType, code: CodeType, options: Options) -> bool:
@@ -376,7 +486,7 @@ def switch(on: bool) -> None:
     """Put the instrumented code in, or take it out."""
     with _lock:
         for function, known in list(_known.items()):
-            if known.code is not None:
+            if known.code is not None and _can_be_off(known):
                 function.__code__ = known.code if on else known.original
         events.switch(on)
         compilers.switch(on)

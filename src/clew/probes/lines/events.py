@@ -11,14 +11,15 @@ import ast
 import inspect
 import linecache
 import threading
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType
 from typing import Any
 
 from clew import env, recording, trouble
-from clew.recorder.endings import describe
+from clew.recorder.endings import describe, is_error
 from clew.recorder.live import LiveCall
 from clew.recorder.plan import Plan, Watched
-from clew.values import SCALARS
+from clew.recorder.quiet import QUIET, is_quiet
+from clew.values import SCALAR_IDS
 
 from . import effects, ignore, runtime, source
 from .expressions import Expression, Form
@@ -44,7 +45,7 @@ class Looker:
         self.conditions = [_conditions(options) for _, options in wanted.values()]
         hooks = tuple(o.hooks if o is not None and o.hooks.any() else None for _, o in wanted.values())
         self.hooked = any(hooks)
-        watched = tuple(_watched(e, o) for e, o in wanted.values())
+        watched = (*(_watched(e, o) for e, o in wanted.values()), Watched("return", "output"))
         self.first_lines = first_lines(code.co_filename)
         lines = sorted({self.first_lines.get(line, line) for line in _lines(code)} | {block_line or 0} - {0})
         self.numbers = {line: number for number, line in enumerate(lines)}
@@ -62,7 +63,10 @@ class Looker:
             dedupe=not self.hooked,
             hooks=hooks if self.hooked else None,
         )
+        self.plan.code = code if block_line is None else None
+        self.plan.result_site = self.plan.output_site
         self.plan.from_star = any(e.form is Form.ALL for o in requests for e in o.expressions)
+        self.plan.deletions = any(o.deletions for o in requests)
         self.plan.on_return = [o.on_return for o in requests if o.on_return is not None]
 
 
@@ -72,7 +76,7 @@ class Look:
     def __init__(self, looker: Looker, frame: FrameType) -> None:
         self.looker = looker
         kind = HookedCall if looker.hooked else LiveCall
-        self.call = kind(looker.plan, recording.recorder(), ())
+        self.call = kind(looker.plan, recording.recorder())
         self.call.place = None
         self.call.recorder.begin(self.call)
         self.was: list[Any] = [_MISSING] * len(looker.expressions)
@@ -118,9 +122,9 @@ class Look:
     def end(self, frame: FrameType | None, error: BaseException | None = None, result: Any = None) -> None:
         if frame is not None:
             self.look(frame)
-        if error is not None and not isinstance(error, GeneratorExit):
+        if error is not None and not is_error(error, GeneratorExit):
             self.call.error = describe(error)
-        runtime.leave(self.call, result if type(result) in SCALARS else None)
+        runtime.leave(self.call, result if id(type(result)) in SCALAR_IDS else None)
 
 
 # ---- evaluating ------------------------------------------------------------------------------------------------------
@@ -137,7 +141,8 @@ def _value(expression: Expression, compiled: CodeType | None, frame: FrameType, 
 
 def _evaluate(compiled: CodeType, frame: FrameType, names: Any) -> Any:
     try:
-        return eval(compiled, frame.f_globals, names)  # the user's own expression
+        with QUIET:
+            return eval(compiled, frame.f_globals, names)  # the user's own expression
     except Exception:
         return _MISSING
 
@@ -214,9 +219,10 @@ _lock = threading.RLock()
 _on = True
 
 
-def attach(code: CodeType, function: FunctionType, requests: list[tuple[Options, str | None]]) -> Plan:
+def attach(code: CodeType, module: str | None, requests: list[Options], group: str | None = None) -> Plan:
     """Watch every call of a code object by events."""
-    looker = Looker(code, [options for options, _ in requests], function.__module__ or "?")
+    looker = Looker(code, requests, module or "?")
+    looker.plan.group = group
     with _lock:
         _lookers[code] = looker
     _backend().watch_code(code)
@@ -245,12 +251,14 @@ def end_block(frame: FrameType, look: Look, error: BaseException | None) -> None
     look.end(frame, error)
 
 
+@trouble.entry_point()
 def on_start(frame: FrameType) -> None:
     looker = _lookers.get(frame.f_code)
-    if looker is not None and _on:
+    if looker is not None and _on and not is_quiet():
         _looks[id(frame)] = [Look(looker, frame)]
 
 
+@trouble.entry_point(lambda frame, line: False)
 def on_line(frame: FrameType, line: int) -> bool:
     stop = False
     for look in _looks.get(id(frame), ()):
@@ -258,6 +266,7 @@ def on_line(frame: FrameType, line: int) -> bool:
     return stop
 
 
+@trouble.entry_point()
 def on_end(frame: FrameType, error: BaseException | None = None, result: Any = None) -> None:
     if frame.f_code in _lookers:
         for look in _looks.pop(id(frame), ()):

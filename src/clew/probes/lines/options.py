@@ -8,10 +8,11 @@ from typing import Any
 
 from clew.errors import OptionError
 from clew.recorder.plan import Thinning
-from clew.values import Keep, parse_keep
+from clew.records import Change
+from clew.values import Keep, keep_by_name
 
 from .expressions import Expression, Form, parse
-from .hooks import Change, Hooks
+from .hooks import Hooks
 
 Condition = str | Callable[[Change], object]
 
@@ -29,12 +30,14 @@ class Options:
     keep: Mapping[str, Keep]  # by expression; "*" for the rest
     tags: Mapping[str, Any]
     on_return: Callable[[Any], object] | None = None
+    deletions: bool = True  # whether `del` is a change; if not, the value of before goes on
 
     def key(self) -> tuple[object, ...]:
         """Equal keys, equal instrumented code."""
         keep = tuple(sorted(self.keep.items(), key=lambda item: item[0]))
         return (
             self.expressions, self.hooks, self.when, self.break_when, self.thinning, self.step, keep, self.on_return,
+            self.deletions,
         )  # fmt: skip
 
     def keep_of(self, name: str) -> Keep | None:
@@ -79,7 +82,7 @@ def options(
         break_when=break_text,
         thinning=Thinning(every, first, last) if thinned else None,
         step=_step(step),
-        keep=_keep(keep),
+        keep=keep_by_name(keep),
         tags=dict(tags or {}),
         on_return=on_return,
     )
@@ -104,11 +107,3 @@ def _step(text: str | None) -> Expression | None:
     if expression.form is Form.ALL:
         raise OptionError("bad-option", "step='*': one expression is needed.", 'For example step="epoch".')
     return expression
-
-
-def _keep(given: Any) -> dict[str, Keep]:
-    if given is None:
-        return {}
-    if isinstance(given, Mapping):
-        return {str(name): parse_keep(policy) for name, policy in given.items()}
-    return {"*": parse_keep(given)}

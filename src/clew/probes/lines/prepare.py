@@ -11,6 +11,7 @@ from . import trees as t
 from .trees import CALL
 
 _LISTING = ("locals", "vars", "dir")
+_EVALUATING = ("eval", "exec")
 
 
 def takes_all(pattern: ast.pattern | None) -> bool:
@@ -52,27 +53,62 @@ def hoist_declarations(body: list[ast.stmt]) -> tuple[list[ast.stmt], list[ast.s
 
 
 def without_our_names(body: list[ast.stmt]) -> list[ast.stmt]:
-    """`locals()`, `vars()` and `dir()` must not show what clew put there."""
-
-    def lists(node: ast.AST) -> bool:
-        return (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id in _LISTING
-            and not (node.args or node.keywords)
-        )
-
-    if not any(lists(node) for node in effects.in_scope(body)):
+    """`locals()`, `vars()` and `dir()`, and what `eval` and `exec` evaluate, must not show what clew put there."""
+    if not any(_lists(node) or _evaluates(node) for node in effects.in_scope(body)):
         return list(body)
 
     class Clean(ast.NodeTransformer):
+        def visit_Expr(self, node: ast.Expr) -> ast.stmt:
+            """As a statement `eval(text)` becomes one: 3.13 cannot compile the expression in some functions."""
+            is_evaluation = _evaluates(node.value)
+            self.generic_visit(node)
+            if not is_evaluation:
+                return node
+            assert isinstance(node.value, ast.IfExp)
+            told, plain = (ast.copy_location(ast.Expr(one), node) for one in (node.value.body, node.value.orelse))
+            return ast.copy_location(ast.If(node.value.test, [told], [plain]), node)
+
         def visit_Call(self, node: ast.Call) -> ast.expr:
             self.generic_visit(node)
-            if not lists(node):
-                return node
-            return ast.fix_missing_locations(ast.copy_location(t.call(t.marked("clean"), node), node))
+            if _lists(node):
+                return _placed(t.call(t.marked("clean"), node), node)
+            return _placed(_with_clean_names(node), node) if _evaluates(node) else node
 
     return [Clean().visit(statement) for statement in copy.deepcopy(body)]
+
+
+def _lists(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in _LISTING
+        and not (node.args or node.keywords)
+    )
+
+
+def _evaluates(node: ast.AST) -> bool:
+    """Whether it is `eval(text)` or `exec(text)`, as far as can be told from here."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in _EVALUATING
+        and len(node.args) == 1
+        and not node.keywords
+        and not isinstance(node.args[0], ast.Starred)
+    )
+
+
+def _with_clean_names(node: ast.Call) -> ast.expr:
+    """`eval(text)`, told what it would find by itself: the names of this frame, without ours. A function of the user's
+    that is called `eval` gets what it got."""
+    assert isinstance(node.func, ast.Name)
+    names = [t.call(t.marked("globals")), t.call(t.marked("clean"), t.call(t.marked("locals")))]
+    told = ast.Call(copy.deepcopy(node.func), [copy.deepcopy(node.args[0]), *names], [])
+    return ast.IfExp(ast.Compare(copy.deepcopy(node.func), [ast.Is()], [t.marked(node.func.id)]), told, node)
+
+
+def _placed(new: ast.expr, at: ast.expr) -> ast.expr:
+    return ast.fix_missing_locations(ast.copy_location(new, at))
 
 
 def bound_on_the_way(body: Iterable[ast.AST]) -> list[str]:

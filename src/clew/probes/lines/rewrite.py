@@ -2,7 +2,7 @@
 
 After `x = f(i)`, with `x` watched, the function goes on with
 
-    if type(x) is .clew_type0:            # the type `x` had last time, if that is an immutable one
+    if type(x) is .clew_type0:            # the type `x` had last time (in this call or another), if immutable
         .clew_log.append(x)               # value, site: the background thread drops it if it is no change
         .clew_log.append(4711)
     else:
@@ -11,6 +11,7 @@ After `x = f(i)`, with `x` watched, the function goes on with
         .clew_check(4711)
 
 Names that inner or other code can rebind, and expressions, are *observed*: evaluated, and compared by identity first.
+While an expression is evaluated its thread is quiet (quiet.py): what it calls is not recorded.
 Names with a dot cannot clash with the user's. Objects the code needs (`type`, the plan's `enter`) become constants of
 the code object: here they stand as marked strings, which assemble.py replaces.
 
@@ -36,7 +37,7 @@ from .prepare import (
     telling_of_pauses,
     without_our_names,
 )
-from .trees import CALL, CHECK, LOG, TRACKED, VALUE, Site
+from .trees import CALL, CHECK, LOG, THREAD, TRACKED, VALUE, Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,11 @@ class Item:
     @property
     def name(self) -> str:
         return self.expression.text
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether looking at it can run code of the user's."""
+        return self.expression.form is not Form.NAME or self.when is not None or self.break_when is not None
 
 
 @dataclass(slots=True)
@@ -111,6 +117,7 @@ class _Rewriter:
         self.parameters = parameters
         self.is_ignored = is_ignored
         self.pauses = pauses  # a generator or coroutine
+        self.evaluates = any(item.evaluates for item in items)
         self.lines: list[int] = []
         self.ignored: list[bool] = []
         self.where: ast.AST = ast.Pass()
@@ -147,13 +154,15 @@ class _Rewriter:
             if not self.items
             else [
                 t.assign(LOG, t.attribute(CALL, "log")),
-                *(t.assign(t.type_of(item.index), t.none()) for item in self.items),
+                t.unpack([t.type_of(index) for index in range(len(self.items))], t.call(t.marked("expected"))),
                 *(t.assign(t.was(item.index), t.load(CALL)) for item in self.observed),
                 t.assign(CHECK, t.none()),
             ]
         )
         if self.pauses and self.items:
             prologue.append(t.assign(TRACKED, t.call(t.attribute(CALL, "hand_over"))))
+        elif self.evaluates:
+            prologue.append(t.assign(THREAD, t.call(t.attribute(CALL, "evaluating_thread"))))
         bound = [name for name in self.parameters if name in self.locals]
         start = self._sites(t.at(entry), binds=bound, may_bind=there, in_place=True) if self.items else []
         enter = t.on_no_line(t.call(t.marked("enter"), t.tuple_of(map(t.load, self.parameters))))
@@ -389,7 +398,26 @@ class _Rewriter:
         missing = self._missing(item, site)
         handler = t.handler("Exception", missing)
         forget = t.assign(VALUE, t.none())
-        return [ast.Try([t.assign(VALUE, t.placeless(item.expression))], [handler], [changed, forget], [])]
+        read = t.assign(VALUE, t.placeless(item.expression))
+        if item.expression.form is Form.NAME:
+            return [ast.Try([read], [handler], [changed, forget], [])]
+        return self._evaluating(ast.Try([self._quietly(read)], [handler], [changed, forget], []))
+
+    def _evaluating(self, evaluate: ast.stmt) -> list[ast.stmt]:
+        """Evaluate where the call is recorded: in one begun by an expression it would never end."""
+        here = [t.assign(THREAD, t.call(t.attribute(CALL, "evaluating_thread")))] if self.pauses else []
+        return [*here, ast.If(t.load(THREAD), [evaluate], [])]
+
+    def _quietly(self, evaluate: ast.stmt) -> ast.stmt:
+        """Run code of the user's while nothing is recorded in this thread.
+
+        `append` stands inside `try`: an interrupt can come right after it, and never before.
+        """
+        begin, end = (
+            t.run(t.call(ast.Attribute(t.quiet_threads(), name, ast.Load()), t.load(THREAD)))
+            for name in ("append", "remove")
+        )
+        return ast.Try([begin, evaluate], [], [], [end])
 
     def _bound_value(self, item: Item, site: Site) -> list[ast.stmt]:
         return self._bound(
@@ -412,7 +440,8 @@ class _Rewriter:
                 target = ast.Subscript(t.attribute(CALL, field_name), t.constant(index), ast.Store())
                 nothing = ast.Assign([copy.deepcopy(target)], ast.Constant(False))
                 handler = t.handler("Exception", nothing)
-                new.append(ast.Try([ast.Assign([target], t.placeless(expression))], [handler], [], []))
+                evaluate = ast.Assign([target], t.placeless(expression))
+                new += self._evaluating(ast.Try([self._quietly(evaluate)], [handler], [], []))
         return new
 
     def _breaks(self) -> list[ast.stmt]:

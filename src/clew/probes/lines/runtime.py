@@ -2,52 +2,135 @@
 
 from __future__ import annotations
 
+import builtins
 import weakref
 from time import time_ns
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
-from clew import env, recording
-from clew.recorder.endings import describe, how_it_ended
+from clew import env, recording, trouble
+from clew.recorder.endings import describe, how_it_ended, is_error
 from clew.recorder.live import LiveCall, scalar_or_type
 from clew.recorder.plan import Plan
-from clew.values import SCALARS, Capture
+from clew.recorder.quiet import is_quiet
+from clew.recorder.quiet import threads as quiet
+from clew.values import SCALAR_IDS, Capture
 
-from .hooks import HookedCall
+from .hooks import HookedCall, tell_return
 
 
-def enter(plan: Plan, args: tuple[Any, ...]) -> LiveCall:
+class _Sink:
+    __slots__ = ()
+
+    def append(self, item: object) -> None:
+        pass
+
+
+class Silent:
+    """A call that is not recorded: what it says is not heard."""
+
+    __slots__ = ("at", "result", "stop_when", "when")
+    log = _Sink()
+
+    def __init__(self) -> None:
+        self.when: dict[int, Any] = {}
+        self.stop_when: dict[int, Any] = {}
+
+    def __enter__(self) -> Silent:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def note(self, index: int, value: Any, site: int) -> tuple[None, None]:
+        return None, None
+
+    def gone(self, index: int, site: int) -> None:
+        return None
+
+    lost = gone
+
+    def failed_at(self, otherwise: int, error: BaseException | None = None) -> int:
+        return otherwise
+
+    def until_left(self, index: int, site: int) -> Silent:
+        return self
+
+    def hand_over(self) -> None:
+        return None
+
+    def evaluating_thread(self) -> int:
+        return 0
+
+    def stops(self) -> bool:
+        return False
+
+    def paused(self, value: Any) -> Any:
+        return value
+
+    resumed = paused
+
+
+def enter(plan: Plan, args: tuple[Any, ...]) -> LiveCall | Silent:
     """Begin a call that has its own place in the tree until it leaves."""
-    call = WatchedCall(plan, recording.recorder(), tuple(map(scalar_or_type, args)))
-    call.place.call = call  # type: ignore[union-attr]
-    call.recorder.begin(call)
-    return call
+    try:
+        if quiet and is_quiet():
+            return Silent()
+        call = WatchedCall(plan, recording.recorder(), _noted(args))
+        call.place.call = call  # type: ignore[union-attr]
+        call.recorder.begin(call)
+        return call
+    except Exception as error:
+        return trouble.failed(error, "enter", Silent())  # type: ignore[no-any-return]
 
 
-def enter_hooked(plan: Plan, args: tuple[Any, ...]) -> LiveCall:
+def _noted(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What is kept of arguments: scalars as they are, of anything else the type."""
+    for arg in args:
+        if id(type(arg)) not in SCALAR_IDS:
+            return tuple(map(scalar_or_type, args))
+    return args
+
+
+def enter_hooked(plan: Plan, args: tuple[Any, ...]) -> LiveCall | Silent:
     """Begin a call whose changes are judged at once, because hooks want to know."""
-    call = WatchedHookedCall(plan, recording.recorder(), tuple(map(scalar_or_type, args)))
-    call.place.call = call  # type: ignore[union-attr]
-    call.recorder.begin(call)
-    return call
+    try:
+        if quiet and is_quiet():
+            return Silent()
+        call = WatchedHookedCall(plan, recording.recorder(), _noted(args))
+        call.place.call = call  # type: ignore[union-attr]
+        call.recorder.begin(call)
+        return call
+    except Exception as error:
+        return trouble.failed(error, "enter_hooked", Silent())  # type: ignore[no-any-return]
 
 
-def enter_generator(plan: Plan, args: tuple[Any, ...]) -> LiveCall:
+def enter_generator(plan: Plan, args: tuple[Any, ...]) -> LiveCall | Silent:
     """Begin a call that gives way to its caller at every `yield`, so that it is nobody's parent."""
-    kind = PausingCall if plan.hooks is None else PausingHookedCall
-    call = kind(plan, recording.recorder(), tuple(map(scalar_or_type, args)))
-    call.place = None
-    call.recorder.begin(call)
-    return call
+    try:
+        if quiet and is_quiet():
+            return Silent()
+        kind = PausingCall if plan.hooks is None else PausingHookedCall
+        call = kind(plan, recording.recorder(), _noted(args))
+        call.place = None
+        call.recorder.begin(call)
+        return call
+    except Exception as error:
+        return trouble.failed(error, "enter_generator", Silent())  # type: ignore[no-any-return]
 
 
-def enter_coroutine(plan: Plan, args: tuple[Any, ...]) -> LiveCall:
+def enter_coroutine(plan: Plan, args: tuple[Any, ...]) -> LiveCall | Silent:
     """Begin a call that pauses while other tasks run: its place in the tree is its own task's only."""
-    kind = PausingCall if plan.hooks is None else PausingHookedCall
-    call = kind(plan, recording.recorder(), tuple(map(scalar_or_type, args)))
-    call.stand()
-    call.recorder.begin(call)
-    return call
+    try:
+        if quiet and is_quiet():
+            return Silent()
+        kind = PausingCall if plan.hooks is None else PausingHookedCall
+        call = kind(plan, recording.recorder(), _noted(args))
+        call.stand()
+        call.recorder.begin(call)
+        return call
+    except Exception as error:
+        return trouble.failed(error, "enter_coroutine", Silent())  # type: ignore[no-any-return]
 
 
 def _enter_frame(call: LiveCall) -> LiveCall:
@@ -55,6 +138,28 @@ def _enter_frame(call: LiveCall) -> LiveCall:
 
 
 def _leave_frame(
+    call: LiveCall, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+) -> None:
+    try:
+        if error is not None:
+            fail(call, error)
+        result = call.result
+        if result is not None and id(type(result)) not in SCALAR_IDS:
+            call.result = scalar_or_type(result)
+        call.place.call = call.parent  # type: ignore[union-attr]
+        if call.tracked:
+            call.tracked.clear()
+        call.ended = time_ns()
+        call.recorder.end(call)
+        if call.plan.on_return:
+            tell_return(call)
+    except Exception as failure:
+        call.place.call = call.parent  # type: ignore[union-attr]
+        trouble.failed(failure, "leave")
+
+
+@trouble.entry_point()
+def _leave_pausing_frame(
     call: LiveCall, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
 ) -> None:
     if error is not None:
@@ -73,7 +178,7 @@ class WatchedCall(LiveCall):
     Code that is followed as well says its line, and when it pauses: a call that is only watched does not need that.
     """
 
-    __slots__ = ("at",)
+    origin_is_known = True
     __enter__ = _enter_frame
     __exit__ = _leave_frame
     paused = resumed = _as_it_is
@@ -82,7 +187,7 @@ class WatchedCall(LiveCall):
 class WatchedHookedCall(HookedCall):
     """The same, with hooks."""
 
-    __slots__ = ("at",)
+    origin_is_known = True
     __enter__ = _enter_frame
     __exit__ = _leave_frame
     paused = resumed = _as_it_is
@@ -94,66 +199,63 @@ class Tracked(dict[int, tuple[Any, Capture]]):
     __slots__ = ("__weakref__",)
 
 
-_tracked: Any = LiveCall.__dict__["tracked"]  # the slot
-
-
 class _Pausing:
     """It can be dropped half way, and can hold itself: the recorder, which holds the call, must not hold it."""
 
-    __slots__ = ()
+    _tracked: Any = None
 
     @property
     def tracked(self) -> dict[int, tuple[Any, Capture]]:
-        held = _tracked.__get__(self)
+        held = self._tracked
         if type(held) is weakref.ref:
             held = held()
         return Tracked() if held is None else held
 
-    @tracked.setter
-    def tracked(self, empty: object) -> None:
-        _tracked.__set__(self, Tracked())
+    def track(self, index: int, value: Any, now: Capture) -> None:
+        self.tracked[index] = (value, now)
 
+    @trouble.entry_point(lambda call: None)
     def hand_over(self) -> Tracked:
         """Called once by the frame, which holds what it gets."""
-        tracked: Tracked = _tracked.__get__(self)
-        _tracked.__set__(self, weakref.ref(tracked))
+        tracked = Tracked()
+        self._tracked = weakref.ref(tracked)
         return tracked
 
 
-class PausingCall(_Pausing, WatchedCall):
+class PausingCall(_Pausing, WatchedCall):  # type: ignore[override]
     """The call of a generator or coroutine."""
 
-    __slots__ = ()
+    __exit__ = _leave_pausing_frame
 
 
-class PausingHookedCall(_Pausing, WatchedHookedCall):
+class PausingHookedCall(_Pausing, WatchedHookedCall):  # type: ignore[override]
     """The same, with hooks."""
 
-    __slots__ = ()
+    __exit__ = _leave_pausing_frame
 
 
 def fail(call: LiveCall, error: BaseException) -> None:
     """An exception leaves the function: what did it change on its way, and what is it?"""
-    if isinstance(error, RecursionError | KeyboardInterrupt):
+    if is_error(error, RecursionError, KeyboardInterrupt):
         without_ours(error)
     if call.tracked:
         call.check(call.failed_at(call.plan.site(0), error))
-    if isinstance(error, SystemExit | KeyboardInterrupt):
+    if is_error(error, SystemExit, KeyboardInterrupt):
         call.recorder.last_exit = how_it_ended(error)
-    if not isinstance(error, GeneratorExit):
+    if not is_error(error, GeneratorExit):
         call.error = describe(error)
 
 
 def leave(call: LiveCall, result: Any) -> None:
     """The call is over, one way or the other."""
     if result is not None:
-        call.result = result if type(result) in SCALARS else scalar_or_type(result)
+        call.result = result if id(type(result)) in SCALAR_IDS else scalar_or_type(result)
     call.stand_down()
     call.tracked.clear()
     call.ended = time_ns()
     call.recorder.end(call)
     if call.plan.on_return:
-        recording.tell_return(call)
+        tell_return(call)
 
 
 def _line(traceback: TracebackType) -> int | None:
@@ -198,6 +300,11 @@ def without_ours(error: BaseException) -> None:
             outer = outer.tb_next
 
 
+#: What rewritten code needs so that names of clew's are not seen.
+HIDING: Final[dict[str, Any]] = {name: getattr(builtins, name) for name in ("globals", "locals", "eval", "exec")}
+
+
+@trouble.entry_point(lambda listing: listing)
 def clean(listing: Any) -> Any:
     """What `locals()`, `vars()` and `dir()` gave, without the names clew has put into the function."""
     if type(listing) is dict:

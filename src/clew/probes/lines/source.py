@@ -9,19 +9,30 @@ from __future__ import annotations
 import __future__
 
 import ast
+import importlib.util
+import inspect
 import linecache
+import os
+import sys
 import threading
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import CodeType
+
+from clew.probes.libraries import is_library
+
+from . import grammar
 
 FUTURES = 0
 for _name in __future__.all_feature_names:
     FUTURES |= getattr(__future__, _name).compiler_flag
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-# flags that the code around a function decides: nested in a function, made awaitable by types.coroutine()
-OUTER_FLAGS = 0x10 | 0x100
+_NO_EVENTS, _HAS_DOCSTRING, _METHOD = 0x2000000, 0x4000000, 0x8000000  # since 3.13, 3.14 and 3.14
+# flags that the code around a function decides: nested in a function, made awaitable by types.coroutine(), in a class
+OUTER_FLAGS = inspect.CO_NESTED | inspect.CO_ITERABLE_COROUTINE | _METHOD
+_KNOWN_FLAGS = 0x3FF | FUTURES | _NO_EVENTS | _HAS_DOCSTRING | _METHOD
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +40,7 @@ class Unknown:
     """Why there is no answer."""
 
     reason: str
+    blind: bool = False  # it is clew that does not understand this Python, whatever the source
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +59,23 @@ class Found:
     context: Context
     lines: list[str]  # the file's
 
+    def text(self) -> str:
+        """Its own lines, decorators included."""
+        first = min([self.node.lineno, *(d.lineno for d in getattr(self.node, "decorator_list", ()))])
+        return "".join(self.lines[first - 1 : self.node.end_lineno])
+
 
 class _File:
     """One parsed file: its functions by the line their code starts at."""
 
-    def __init__(self, lines: list[str]) -> None:
+    def __init__(self, lines: list[str], transform: Callable[[ast.Module, bytes], object] | None = None) -> None:
         self.lines = lines
+        text = "".join(lines)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse("".join(lines))
+            tree = ast.parse(text)
+            if transform is not None:
+                transform(tree, text.encode())
         imports = tuple(sorted(_module_level_imports(tree)))
         self.functions: dict[int, list[tuple[FunctionNode, Context]]] = {}
         stack: list[tuple[ast.AST, str | None]] = [(tree, None)]
@@ -81,12 +101,27 @@ def _module_level_imports(tree: ast.Module) -> set[str]:
 
 
 _files: dict[str, _File] = {}
+_test_files: dict[str, tuple[_File, _File | None]] = {}  # as pytest runs them
 _lock = threading.Lock()
+
+
+_texts: dict[str, list[str]] = {}  # of what is in no file
+
+
+def remember_text(filename: str, text: str | bytes) -> None:
+    """The source of code that is in no file of its own: from stdin, a command line or a zip file."""
+    if not os.path.exists(filename):
+        decoded = text if isinstance(text, str) else importlib.util.decode_source(text)
+        _texts[filename] = decoded.splitlines(keepends=True)
+
+
+def is_remembered(filename: str) -> bool:
+    return filename in _texts
 
 
 def _file(filename: str, module_globals: dict[str, object] | None) -> _File | Unknown:
     linecache.checkcache(filename)
-    lines = linecache.getlines(filename, module_globals)
+    lines = linecache.getlines(filename, module_globals) or _texts.get(filename, [])
     if not lines:
         return Unknown(f"no source for {filename}")
     with _lock:
@@ -100,21 +135,95 @@ def _file(filename: str, module_globals: dict[str, object] | None) -> _File | Un
         return known
 
 
+def _as_pytest_runs_it(filename: str, file: _File) -> _File | None:
+    """The same file with its asserts as pytest rewrites them, if that is loaded."""
+    pytest = sys.modules.get("_pytest.assertion.rewrite")
+    if pytest is None or not any("assert" in line for line in file.lines):
+        return None
+    known = _test_files.get(filename)
+    if known is None or known[0] is not file:
+        try:
+            known = file, _File(file.lines, pytest.rewrite_asserts)
+        except Exception:  # another version of pytest: then the source is not found, and that is said
+            known = file, None
+        _test_files[filename] = known
+    return known[1]
+
+
+def is_written(code: CodeType) -> bool:
+    """Whether a function stands in the source. Since Python 3.14 the compiler makes functions that evaluate
+    annotations, type aliases and the bounds of type parameters when they are asked for."""
+    first = code.co_varnames[0] if code.co_posonlyargcount == 1 else ""
+    return not (first == ".format" or (first == "format" and code.co_name == "__annotate__"))
+
+
 def lines_of(filename: str) -> list[str]:
     """The lines of a file, as the interpreter would show them."""
-    return linecache.getlines(filename)
+    return linecache.getlines(filename) or _texts.get(filename, [])
+
+
+_remembered: dict[int, tuple[CodeType, Found]] = {}
+
+
+def remember(code: CodeType, found: Found) -> None:
+    """Code that clew has compiled from a part of a file: its tree is known, and is no function of that file."""
+    _remembered[id(code)] = (code, found)
+
+
+def unknown_flags(code: CodeType) -> str:
+    """What is said of a code object with flags that clew does not know; "" of any other."""
+    flags = code.co_flags & ~_KNOWN_FLAGS
+    return f"this Python sets a flag of code objects ({flags:#x}) that this version of clew does not know" * bool(flags)
+
+
+def _blinding(code: CodeType) -> str:
+    """Why no function like this one is found on this Python, wherever its source is; "" if nothing is in the way."""
+    from . import selftest
+
+    what = unknown_flags(code)
+    if what:
+        selftest.report(what)
+    return what or selftest.failure()
 
 
 def find(code: CodeType, module_globals: dict[str, object] | None = None) -> Found | Unknown:
     """The tree of the function this code was compiled from."""
+    if blind := _blinding(code):
+        return Unknown(blind, blind=True)
+    made, known = _remembered.get(id(code), (None, None))
+    if made is code and known is not None:
+        return known
     file = _file(code.co_filename, module_globals)
     if isinstance(file, Unknown):
         return file
-    candidates = [
-        found
-        for found in file.functions.get(code.co_firstlineno, [])
-        if ("<lambda>" if isinstance(found[0], ast.Lambda) else found[0].name) == code.co_name
+    candidates = _candidates(file, code)
+    found = _match(code, candidates, file.lines)
+    if found is None and candidates and (rewritten := _as_pytest_runs_it(code.co_filename, file)) is not None:
+        found = _match(code, _candidates(rewritten, code), file.lines)
+    if found is not None and (syntax := grammar.unknown_in(found.node)):
+        return Unknown(f"this version of clew does not know the syntax in it ({syntax})", blind=True)
+    if found is not None:
+        return found
+    if candidates:
+        return Unknown(f"the source at {code.co_filename}:{code.co_firstlineno} is not what is running")
+    return Unknown(f"no function {code.co_name} at {code.co_filename}:{code.co_firstlineno}")
+
+
+def find_in(lines: list[str], code: CodeType) -> Found | None:
+    """The same among these lines, whatever they are part of."""
+    return _match(code, _candidates(_File(lines), code), lines)
+
+
+def _candidates(file: _File, code: CodeType) -> list[tuple[FunctionNode, Context]]:
+    return [
+        (node, context)
+        for node, context in file.functions.get(code.co_firstlineno, [])
+        if ("<lambda>" if isinstance(node, ast.Lambda) else node.name) == code.co_name
     ]
+
+
+def _match(code: CodeType, candidates: list[tuple[FunctionNode, Context]], lines: list[str]) -> Found | None:
+    """The candidate that, compiled unchanged, is the running code."""
     for node, context in candidates:
         try:
             unchanged = _bare_lambda(node) if isinstance(node, ast.Lambda) else as_function(node)
@@ -122,10 +231,17 @@ def find(code: CodeType, module_globals: dict[str, object] | None = None) -> Fou
         except (SyntaxError, ValueError, RecursionError):
             continue
         if same_code(again, code):
-            return Found(node, context, file.lines)
-    if candidates:
-        return Unknown(f"the source at {code.co_filename}:{code.co_firstlineno} is not what is running")
-    return Unknown(f"no function {code.co_name} at {code.co_filename}:{code.co_firstlineno}")
+            return Found(node, context, lines)
+    return None
+
+
+def text_of(code: CodeType) -> str | None:
+    """The lines of the function this code was compiled from; None if they cannot be found, or are not what runs.
+
+    None for libraries, too: parsing one of their large files would hold the program up.
+    """
+    found = Unknown("a library") if is_library(code.co_filename) else find(code)
+    return None if isinstance(found, Unknown) else found.text()
 
 
 def as_function(node: FunctionNode) -> ast.FunctionDef | ast.AsyncFunctionDef:

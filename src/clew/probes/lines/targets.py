@@ -10,6 +10,8 @@ from typing import Any
 
 from clew.errors import TargetError
 
+from . import source
+
 
 def functions_of(target: Any) -> list[FunctionType]:
     """The Python functions behind a function, method, property, partial or other wrapper."""
@@ -33,7 +35,8 @@ def functions_of_class(cls: type) -> list[FunctionType]:
     found: list[FunctionType] = []
     for value in list(vars(cls).values()):
         for function in _unwrap(value, 0):
-            if function not in found and function.__module__ == cls.__module__:
+            own = function.__module__ == cls.__module__ and source.is_written(function.__code__)
+            if own and function not in found:
                 found.append(function)
     return found
 

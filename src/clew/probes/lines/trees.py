@@ -9,7 +9,7 @@ from typing import TypeVar
 from .expressions import Expression
 
 LOG, CALL, CHECK, VALUE = ".clew_log", ".clew_call", ".clew_check", ".clew_value"
-TRACKED = ".clew_tracked"
+TRACKED, THREAD = ".clew_tracked", ".clew_thread"
 MARK = "\0clew:"  # begins the strings that stand for objects
 Site = Callable[[int], ast.expr]  # the site of the name with this index, as code
 
@@ -68,6 +68,11 @@ def marked(name: str) -> ast.expr:
     return ast.Constant(MARK + name)
 
 
+def quiet_threads() -> ast.expr:
+    """The list in quiet.py. It is read from the module: of a constant the compiler knows whether it is empty."""
+    return ast.Attribute(marked("quiet"), "threads", ast.Load())
+
+
 def at(number: int) -> Site:
     """The sites of a statement, by index of the name."""
     return lambda index: ast.Constant(f"{MARK}site:{number}:{index}")
@@ -91,6 +96,10 @@ def run(expression: ast.expr) -> ast.stmt:
 
 def assign(name: str, value: ast.expr) -> ast.stmt:
     return ast.Assign([store(name)], value)
+
+
+def unpack(names: Iterable[str], value: ast.expr) -> ast.stmt:
+    return ast.Assign([ast.Tuple([store(name) for name in names], ast.Store())], value)
 
 
 def is_not(left: ast.expr, right: ast.expr) -> ast.expr:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from clew import trouble
+from clew.recorder.quiet import QUIET
 
 from .options import Callback
 
@@ -15,7 +16,8 @@ def run(callbacks: tuple[Callback, ...], stage: str, name: str, values: list[Any
     for callback in callbacks:
         before = list(values)
         try:
-            given = callback(name, values, iterations, ranks)
+            with QUIET:
+                given = callback(name, values, iterations, ranks)
         except Exception as error:
             values[:] = before
             _report(callback, stage, f"raised on `{name}`; the values stay as they were before it", error)
@@ -29,6 +31,17 @@ def run(callbacks: tuple[Callback, ...], stage: str, name: str, values: list[Any
             _report(
                 callback, stage, f"gave a {type(given).__name__} for `{name}`; a list of values, or None, is needed"
             )
+
+
+def guarded(callback: Any, stage: str, name: str, arguments: tuple[Any, ...]) -> bool:
+    """Call it, and whatever it returns, say whether it did not raise; if it did, that is reported."""
+    try:
+        with QUIET:
+            callback(*arguments)
+    except Exception as error:
+        _report(callback, stage, f"raised on `{name}`; the values stay as they were before it", error)
+        return False
+    return True
 
 
 def _report(callback: Any, stage: str, what: str, error: Exception | None = None) -> None:

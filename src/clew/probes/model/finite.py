@@ -7,12 +7,13 @@ import copy
 import sys
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import torch
 
 from clew import env
 from clew.probes.libraries import is_library
+from clew.values.classes import is_exactly
 
 from .inside import tensors_in
 
@@ -48,13 +49,44 @@ def worst(value: Any) -> str:
 
 def non_finite(tensors: dict[str, Any]) -> list[str]:
     """The names of those that hold a NaN or Inf; one look at all of them if there is none."""
-    plain = [each.detach() for each in tensors.values() if each.layout is torch.strided and type(each) in _PLAIN]
+    plain = [each.detach() for each in tensors.values() if each.layout is torch.strided and is_exactly(each, *_PLAIN)]
     if len(plain) == len(tensors) and plain:
         with torch.no_grad():
             norms = torch._foreach_norm(plain)
             if cmath.isfinite(sum(norm.item() for norm in norms)):
                 return []
     return [name for name, each in tensors.items() if not is_finite(each)]
+
+
+_LARGE: Final = 1e4  # a weight that nobody means
+_MOST_NAMED: Final = 5
+
+
+def state_of_weights(weights: dict[str, Any]) -> str:
+    """Whether weights are finite, and how large; "" if there are none."""
+    bad = non_finite(weights)
+    if bad:
+        return f"weights were non-finite already: {listed(bad)}"
+    largest = {name: float(each.detach().abs().max()) for name, each in weights.items() if _can_be_large(each)}
+    if not largest:
+        return ""
+    large = [name for name, size in largest.items() if size > min(_LARGE, torch.finfo(weights[name].dtype).max ** 0.5)]
+    if large:
+        large.sort(key=lambda name: -largest[name])
+        return f"weights were very large already: {listed(large)} (up to {largest[large[0]]:.3g})"
+    name = max(largest, key=lambda each: largest[each])
+    return f"weights were finite, the largest {largest[name]:.3g} in `{name}`"
+
+
+def _can_be_large(weight: Any) -> bool:
+    """Not of tensors that are spread over processes: to ask one for its largest number is to wait for the others."""
+    is_plain = type(weight) in _PLAIN and weight.layout is torch.strided and not weight.is_meta
+    return bool(is_plain and weight.is_floating_point() and weight.numel())
+
+
+def listed(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(f"`{name}`" for name in names[:_MOST_NAMED]) + more
 
 
 # ---- where in the code
@@ -113,10 +145,10 @@ def locate(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
 
 def set_aside(value: Any) -> Any:
     """The value, with copies of its tensors, as a call of the module can be given it again."""
-    if isinstance(value, torch.Tensor):
+    if issubclass(type(value), torch.Tensor):
         return value.detach().clone()
-    if isinstance(value, dict):
+    if issubclass(type(value), dict):
         return {key: set_aside(item) for key, item in value.items()}
-    if type(value) in (list, tuple):
+    if is_exactly(value, list, tuple):
         return type(value)(map(set_aside, value))
     return value

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from clew import trouble
 from clew.errors import OptionError
+from clew.values.classes import is_exactly
 
 if TYPE_CHECKING:
     from .tracer import ModelTracer
@@ -58,7 +60,7 @@ class Spikes:
 def _number(copy: Any) -> float | None:
     if isinstance(copy, torch.Tensor):
         return float(copy) if copy.numel() == 1 and copy.is_floating_point() else None
-    return float(copy) if type(copy) in (float, int) else None
+    return float(copy) if is_exactly(copy, float, int) else None
 
 
 class OnSignal:
@@ -75,7 +77,10 @@ class OnSignal:
             ) from error  # fmt: skip
 
     def _came(self, number: int, frame: Any) -> None:
-        dump(f"signal {signal.Signals(number).name}")
+        try:
+            dump(f"signal {signal.Signals(number).name}")
+        except Exception as error:
+            trouble.failed(error, "writing a flight recorder on a signal")
         if callable(self._before):
             before: Callable[[int, Any], Any] = self._before
             before(number, frame)

@@ -18,17 +18,33 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from clew import trouble
 from clew.errors import NonfiniteError
+from clew.probes.module_calls import listen
 
-from .finite import FINE, INF, MEANT, NAN, Place, is_finite, locate, non_finite, set_aside, user_line, worst
-from .hooks import Hook
+from .finite import (
+    FINE,
+    INF,
+    MEANT,
+    NAN,
+    Place,
+    is_finite,
+    listed,
+    locate,
+    non_finite,
+    set_aside,
+    state_of_weights,
+    user_line,
+    worst,
+)  # fmt: skip
+from .gradients import on_gradient
 from .inside import tensors_in
 from .paths import names_in
+from .undoing import do_all
 
 if TYPE_CHECKING:
     from .tracer import ModelTracer
 
-_MOST_NAMED = 5
 _HOW_TO_RERUN = "`tracer.nonfinite.call.rerun()` makes that call again."
+_HOW_TO_LOOK = "`clew show latest` has what was recorded of it."  # nobody has the tracer under `clew run`
 
 
 @dataclass
@@ -46,11 +62,15 @@ class Finding:
     inputs: dict[str, Any] = field(default_factory=dict)  # of that call, as they were
     passed_on: list[str] = field(default_factory=list)  # calls that only passed it on
     call: Any = None  # in the run: `finding.call.rerun()` makes it again
+    weights: str = ""  # whether those of the model were finite by then, and how large
+    is_model: bool = True  # False: a loss, transform or layer that was called on its own
 
     def __str__(self) -> str:
         place = f" at {self.file}:{self.line}" if self.file else ""
         operation = f", by {self.operation}" if self.operation else ""
-        return f"{self.what}{operation}{place} (iteration {self.iteration}, rank {self.rank})"
+        when = f"iteration {self.iteration}" if self.is_model else f"call {self.iteration}"
+        weights = f"; {self.weights}" if self.weights else ""
+        return f"{self.what}{operation}{place} ({when}, rank {self.rank}){weights}"
 
 
 class _Birth(NamedTuple):
@@ -87,15 +107,12 @@ class Finder:
 
     def attach(self) -> None:
         for path, module in self._tracer.model.named_modules():
-            before = module.register_forward_pre_hook(Hook(module, self._before(path)), with_kwargs=True)
-            after = module.register_forward_hook(Hook(module, self._after(path)), with_kwargs=True)
-            self._undo += [before.remove, after.remove]
+            self._undo.append(listen(module, _Layer(self, path)))
         self._undo.append(register_optimizer_step_post_hook(self._guarded(self._stepped)).remove)
 
     def detach(self) -> None:
-        for undo in self._undo:
-            undo()
-        self._undo.clear()
+        undo, self._undo = self._undo, []
+        do_all(undo)
 
     def _guarded(self, hook: Callable[..., None]) -> Callable[..., None]:
         """A failure of ours is not the program's."""
@@ -110,53 +127,54 @@ class Finder:
 
         return guarded
 
+    def failed(self, error: Exception) -> None:
+        self._tracer.failed(error)
+
+    @property
+    def _subject(self) -> str:
+        return "the model" if self._tracer.is_model else type(self._tracer.model).__name__
+
     @property
     def _looks(self) -> bool:
         return self._tracer.active and not self._done
 
     # ---- forward
 
-    def _before(self, path: str) -> Any:
-        @self._guarded
-        def before(module: Any, args: Any, kwargs: Any) -> None:
-            if self._looks and not path:
-                self._begin(module)
-            if self._looks:
-                tensors = [tensor for _, tensor in tensors_in([args, kwargs], "")]
-                self._versions.setdefault(id(module), []).append(_stamps(args, kwargs))
-                for tensor in tensors:
-                    self._consumers[id(tensor)] = path
-
-        return before
+    def before(self, path: str, module: Any, args: Any, kwargs: Any) -> None:
+        """A module is called."""
+        if self._looks and not path:
+            self._begin(module)
+        if self._looks:
+            tensors = [tensor for _, tensor in tensors_in([args, kwargs], "")]
+            self._versions.setdefault(id(module), []).append(_stamps(args, kwargs))
+            for tensor in tensors:
+                self._consumers[id(tensor)] = path
 
     def _begin(self, model: Any) -> None:
         self._passed_on, self._infinite = [], None
         self._consumers.clear()
         self._look_at_gradients(dict(model.named_parameters()))
 
-    def _after(self, path: str) -> Any:
-        @self._guarded
-        def after(module: Any, args: Any, kwargs: Any, output: Any) -> None:
-            stamps = (self._versions.get(id(module)) or [[]]).pop()
-            if not self._looks:
-                return
-            kind = worst(output)
-            if kind:
-                self._bad(kind, path, module, args, kwargs, stamps)
-            else:
-                self._await_gradients(path, output)
-            if not path and kind and not self._done:
-                self._end_of_forward()
-
-        return after
+    def after(self, path: str, module: Any, args: Any, kwargs: Any, output: Any) -> None:
+        """It has given something."""
+        stamps = (self._versions.get(id(module)) or [[]]).pop()
+        if not self._looks:
+            return
+        kind = worst(output)
+        if kind:
+            self._bad(kind, path, module, args, kwargs, stamps)
+        else:
+            self._await_gradients(path, output)
+        if not path and kind and not self._done:
+            self._end_of_forward()
 
     def _bad(self, kind: str, path: str, module: Any, args: Any, kwargs: Any, stamps: list[int]) -> None:
         given = worst([args, kwargs])
         if given >= kind:
-            self._passed_on.append(path or "the model")
+            self._passed_on.append(path or self._subject)
             return
         if bad := non_finite(dict(module.named_parameters())):
-            self._found("forward", path, f"weights of {_title(path, module)} were non-finite already: {_list(bad)}")
+            self._found("forward", path, f"weights of {_title(path, module)} were non-finite already: {listed(bad)}")
             return
         changed = _stamps(args, kwargs) != stamps
         place = user_line(sys._getframe(1))
@@ -176,7 +194,7 @@ class Finder:
                 more = f", and with an Inf that {self._infinite.title} was told to make"
             else:
                 more = f", of which {birth.title} made a NaN"
-                self._passed_on.append(birth.path or "the model")
+                self._passed_on.append(birth.path or self._subject)
                 birth, again, made = self._infinite, first, its
         place = made.get(INF) or made.get(birth.kind) or made.get(MEANT)
         kind = "a NaN" if birth.kind == NAN else "an Inf"
@@ -204,14 +222,14 @@ class Finder:
         if self._infinite is not None:
             self._born(self._infinite)
         elif self._passed_on:
-            self._found("input", "", "the model was given a non-finite value")
+            self._found("input", "", f"{self._subject} was given a non-finite value")
 
     # ---- backward
 
     def _await_gradients(self, path: str, output: Any) -> None:
         for _, tensor in tensors_in(output, ""):
             if tensor.requires_grad:
-                tensor.register_hook(self._arrived(path, id(tensor)))
+                on_gradient(tensor, self._arrived(path, id(tensor)))
 
     def _arrived(self, path: str, tensor: int) -> Any:
         @self._guarded
@@ -220,12 +238,13 @@ class Finder:
                 return
             consumer = self._consumers.get(tensor)
             if not path:
-                self._found("backward", "", "the gradient of what the model gives is non-finite: the loss made it")
+                what = "the loss made it" if self._tracer.is_model else "what used it made it"
+                self._found("backward", "", f"the gradient of what {self._subject} gives is non-finite: {what}")
             elif consumer is None or consumer == path:
                 what = f"the gradient of what `{path}` gives is non-finite; what used it made it"
                 self._found("backward", path, what)
             else:
-                user = consumer or "the model"
+                user = consumer or self._subject
                 what = f"`{user}` made a non-finite gradient from finite ones, for what `{path}` gives"
                 self._found("backward", consumer, what)
 
@@ -241,12 +260,13 @@ class Finder:
         self._look_at_gradients(mine)
         bad = [] if self._done else non_finite(mine)
         if bad:
-            self._found("optimizer", bad[0], f"the optimizer's step made weights non-finite: {_list(bad)}")
+            self._found("optimizer", bad[0], f"the optimizer's step made weights non-finite: {listed(bad)}")
 
     def _look_at_gradients(self, parameters: dict[str, Any]) -> None:
-        bad = non_finite({name: each.grad for name, each in parameters.items() if each.grad is not None})
+        leaves = {name: each for name, each in parameters.items() if each.is_leaf}  # torch warns of others' `.grad`
+        bad = non_finite({name: each.grad for name, each in leaves.items() if each.grad is not None})
         if bad:
-            what = f"the gradient of weights became non-finite, from finite ones: {_list(bad)}"
+            what = f"the gradient of weights became non-finite, from finite ones: {listed(bad)}"
             self._found("backward", bad[0], what)
 
     # ---- telling
@@ -255,6 +275,9 @@ class Finder:
         self._done = True
         tracer = self._tracer
         found = self.finding = Finding(where, path, what, tracer.iteration, tracer.rank, passed_on=self._passed_on)
+        found.is_model = tracer.is_model
+        if where != "optimizer" and "non-finite already" not in what:  # else that is what it says
+            found.weights = state_of_weights(dict(tracer.model.named_parameters()))
         if tells:
             found.file, found.line = user_line(sys._getframe(1))
             self._tell(found)
@@ -262,15 +285,45 @@ class Finder:
 
     def _tell(self, found: Finding) -> None:
         tracer = self._tracer
-        tracer.note("non-finite", found.path or "the model", f"{found}.")
+        tracer.note("non-finite", found.path or self._subject, f"{found}.")
         if found.where != "input" or not Finder.told:  # another model made it, and this one was given it
-            trouble.report(f"nonfinite:{id(tracer)}", f"{found}", "" if found.call is None else _HOW_TO_RERUN)
+            trouble.report(f"nonfinite:{id(tracer)}", f"{found}", self._remedy(found))
         Finder.told = True
         tracer.fire(f"non-finite: {found.what}")
         if self._how == "raise":
-            raise NonfiniteError("non-finite", f"{found}.", "It was recorded; `tracer.nonfinite` tells more.")
+            raise NonfiniteError("non-finite", f"{found}.", self._remedy(found) or "It was recorded.")
         if self._how == "stop":
             tracer.halt()
+
+    def _remedy(self, found: Finding) -> str:
+        if self._tracer.belongs_to_program:
+            return _HOW_TO_LOOK
+        return "" if found.call is None else _HOW_TO_RERUN
+
+
+class _Layer:
+    """Listens to one module."""
+
+    hears = ("given", "returned")
+
+    def __init__(self, finder: Finder, path: str) -> None:
+        self._finder = finder
+        self._path = path
+
+    def called(self, module: Any) -> None:
+        pass
+
+    def given(self, module: Any, args: Any, kwargs: Any) -> None:
+        self._finder.before(self._path, module, args, kwargs)
+
+    def returned(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
+        self._finder.after(self._path, module, args, kwargs, output)
+
+    def left(self, module: Any, error: BaseException | None) -> None:
+        pass
+
+    def failed(self, error: Exception) -> None:
+        self._finder.failed(error)
 
 
 def _story(made: dict[str, Place], place: Place | None) -> str:
@@ -291,11 +344,6 @@ def _stamps(args: Any, kwargs: Any) -> list[int]:
 
 def _title(path: str, module: Any) -> str:
     return f"`{path}` ({type(module).__name__})" if path else type(module).__name__
-
-
-def _list(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(f"`{name}`" for name in names[:_MOST_NAMED]) + more
 
 
 __all__ = ["Finder", "Finding"]

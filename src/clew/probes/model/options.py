@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
 
 from clew.errors import OptionError
-from clew.probes.model.words import Compiled, Gather, Mode, Nonfinite
+from clew.probes.model.words import Compiled, Gather, Mode, Nonfinite, Repeats
 from clew.values import Keep, parse_keep
 
 Callback = Callable[[str, list[Any], list[int], list[int]], object]
@@ -39,6 +39,7 @@ class Options:
     spike: float | None
     signal: int | None
     compiled: Compiled
+    repeats: Repeats
 
     @property
     def in_memory(self) -> bool:
@@ -69,12 +70,14 @@ def checked(
     spike: Any,
     signal: Any,
     compiled: Any,
+    repeats: Any,
 ) -> Options:
     """The options, or an error that names what is wrong."""
     for name, value, allowed in (
         ("mode", mode, get_args(Mode)),
         ("gather", gather, get_args(Gather)),
         ("compiled", compiled, get_args(Compiled)),
+        ("repeats", repeats, get_args(Repeats)),
         ("nonfinite", nonfinite, (*get_args(Nonfinite), None)),
     ):
         if value not in allowed:
@@ -109,6 +112,7 @@ def checked(
         spike=spike,
         signal=signal,
         compiled=compiled,
+        repeats=repeats,
     )
 
 

@@ -7,25 +7,30 @@ A path walks down the modules (`*` is one level, `**` any number, none included)
     encoder.1.grad           the gradient of what it gives
     encoder.1.weight         a parameter or buffer; `.grad`, its gradient
     encoder.1.forward        what the method gives; of any method
-    encoder.1.forward.q      an argument or a local variable of it, and on into it
-    encoder.1.forward.self.n an attribute as it is inside the method
+    encoder.1.forward.q      an argument or a local variable of it, every version of it, and on into it
+    encoder.1.forward.x.input   the argument alone, as it was passed
+    encoder.1.forward.self.n an attribute as it is inside the method; further steps go into submodules
     encoder.1.n              an attribute as it is when the model is done
     optimizer.state.**       with `optimizer=`
 """
 
 from __future__ import annotations
 
+import dis
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from types import FunctionType
+from itertools import takewhile
+from keyword import iskeyword
+from types import CodeType, FunctionType
 from typing import Any, Final, Literal
 
 from clew.errors import OptionError
 
 Facet = Literal["output", "input", "grad", "tensor", "tensor.grad", "method", "within", "attribute", "optimizer"]
 Steps = tuple[str, ...]
+Entry = tuple[str, Steps, str]  # what a value is called, the steps on into it, the pattern that asked for it
 
 ANY: Final = "**"
 _WILD: Final = frozenset("*?[")
@@ -48,6 +53,11 @@ class Spot:
         facet = "" if self.facet == "output" else self.facet if self.facet in ("input", "grad") else self.name
         return joined(self.module, facet, "grad" if self.facet == "tensor.grad" else "")
 
+    @property
+    def stem(self) -> str:
+        """What the names of its values begin with."""
+        return joined(self.label, *takewhile(lambda step: not is_wild(step) and step != "grad", self.rest))
+
 
 def joined(*steps: str) -> str:
     return ".".join(filter(None, steps))
@@ -69,12 +79,17 @@ def parsed(pattern: object) -> Steps:
     return steps
 
 
-def spots(model: Any, pattern: str) -> list[Spot]:
-    """Everything in a model that a path may lead to; empty if there is nothing of the kind."""
+def spots(model: Any, pattern: str, *, methods: bool = False) -> list[Spot]:
+    """Everything in a model that a path may lead to; empty if there is nothing of the kind.
+
+    With `methods` a wildcard in place of a submodule matches the module's own methods too."""
     steps = parsed(pattern)
     if steps[0] == OPTIMIZER and OPTIMIZER not in model._modules:
         return [Spot(pattern, "", "optimizer", OPTIMIZER, steps[1:])]
-    return list(dict.fromkeys(_walk(model, "", steps, pattern, True)))
+    found = list(_walk(model, "", steps, pattern, True))
+    if methods:
+        found += _methods_at(model, "", steps, pattern)
+    return list(dict.fromkeys(found))
 
 
 def is_wild(step: str) -> bool:
@@ -137,7 +152,8 @@ def _method(module: Any, path: str, head: str, rest: Steps, pattern: str) -> Ite
     names = names_in(module, head)
     first, more = rest[0], rest[1:]
     if first == "self" and more:
-        yield Spot(pattern, path, "within", head, rest)
+        for steps in _steps_in_self(module, more, named=True):
+            yield Spot(pattern, path, "within", head, ("self", *steps))
     elif is_wild(first):
         for name in names.arguments + names.locals:
             if fnmatchcase(name, first if first != ANY else "*"):
@@ -146,6 +162,70 @@ def _method(module: Any, path: str, head: str, rest: Steps, pattern: str) -> Ite
         yield Spot(pattern, path, "within", head, rest)
     elif not is_wild(pattern):
         yield Spot(pattern, path, "method", head, rest)  # into what it gives
+
+
+def _methods_at(module: Any, path: str, steps: Steps, pattern: str) -> Iterator[Spot]:
+    """What a wildcard finds among the methods of the modules that it stands for a part of."""
+    head, rest = steps[0], steps[1:]
+    children = _children(module)
+    if is_wild(head):
+        for name in own_methods(module):
+            if name not in children and fnmatchcase(name, head):
+                yield from _method(module, path, name, rest, pattern)
+    if rest:
+        for name, child in children.items():
+            if fnmatchcase(name, head):
+                yield from _methods_at(child, joined(path, name), rest, pattern)
+
+
+def own_methods(module: Any) -> list[str]:
+    """Methods that the classes of a module define, without special ones and what it has from torch.nn.Module."""
+    import torch
+
+    names = [name for name in dir(type(module)) if not name.startswith("__") and method_of(module, name) is not None]
+    return [name for name in names if method_of(module, name) is not vars(torch.nn.Module).get(name)]
+
+
+def _steps_in_self(module: Any, steps: Steps, *, named: bool) -> Iterator[Steps]:
+    """The concrete steps that these lead to from `self`. `named`: no wildcard led here, so that an attribute that is
+    not there yet may still come."""
+    if not steps:
+        if named:
+            yield ()
+        return
+    head, rest = steps[0], steps[1:]
+    children = _children(module)
+    values = {**vars(module), **module._parameters, **module._buffers}
+    own = [name for name, value in values.items() if not name.startswith("_") and value is not None]
+    if head == ANY:
+        if rest:
+            yield from _steps_in_self(module, rest, named=False)
+        else:
+            yield from ((name,) for name in own)
+        for name, child in children.items():
+            yield from ((name, *tail) for tail in _steps_in_self(child, steps, named=False))
+    elif is_wild(head):
+        yield from ((name, *rest) for name in own if fnmatchcase(name, head))
+        for name, child in children.items():
+            if fnmatchcase(name, head):
+                yield from ((name, *tail) for tail in _steps_in_self(child, rest, named=False))
+    elif head in children and rest:
+        yield from ((head, *tail) for tail in _steps_in_self(children[head], rest, named=named))
+    elif named or head in own:
+        yield steps
+
+
+def expression_in_self(module: Any, steps: Steps) -> tuple[str, int]:
+    """The expression for these steps from `self`, as far as they go through modules, and how many steps that are."""
+    expression = "self"
+    for count, step in enumerate(steps, 1):
+        plain = step.isidentifier() and not iskeyword(step)
+        child = module._modules.get(step)
+        if child is None:
+            return (f"{expression}.{step}", count) if plain else (expression, count - 1)
+        expression += f".{step}" if plain else f"._modules[{step!r}]"
+        module = child
+    return expression, len(steps)
 
 
 # ---- methods
@@ -180,6 +260,16 @@ def names_in(module: Any, name: str) -> Names:
     return Names(arguments, list(dict.fromkeys(others)))
 
 
+def rebinds(code: CodeType, name: str) -> bool:
+    """Whether code binds a name anew."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname.startswith("STORE_"):
+            bound = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+            if name in bound:
+                return True
+    return False
+
+
 # ---- what there is, for who has mistyped
 
 
@@ -189,6 +279,7 @@ def existing(model: Any) -> list[str]:
     for path, module in model.named_modules():
         found += [path] if path else []
         found += [joined(path, name) for name in [*module._parameters, *module._buffers]]
-        names = names_in(module, "forward")
-        found += [joined(path, "forward", name) for name in [*names.arguments, *names.locals]]
+        for method in dict.fromkeys(["forward", *own_methods(module)]):
+            names = names_in(module, method)
+            found += [joined(path, method, name) for name in [*names.arguments, *names.locals]]
     return ["forward", *found]

@@ -9,14 +9,15 @@ from typing import Any, Final
 import torch
 
 from clew.records import Kept, Summary, Value
-from clew.values import SCALARS, Keep, capture, same_scalar
+from clew.values import SCALAR_IDS, Keep, capture, same_scalar
 
 _compare: Final[Any] = (ctypes.cdll.msvcrt if sys.platform == "win32" else ctypes.CDLL(None)).memcmp
 _compare.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
 _contiguous: Final = torch.contiguous_format
 _strided: Final = torch.strided
 _Tensor: Final = torch.Tensor
-CONTAINERS: Final = frozenset([tuple, list, dict])
+CONTAINERS: Final = (tuple, list, dict)
+_CONTAINER_IDS: Final = frozenset(map(id, CONTAINERS))  # by id: a metaclass may have no hash, or an odd one
 _FEW: Final = 64  # items of a container
 
 Copy = Any  # a CPU tensor of our own, a scalar, a container of these, or a Value
@@ -25,10 +26,10 @@ Copy = Any  # a CPU tensor of our own, a scalar, a container of these, or a Valu
 def same(copy: Copy, value: Any) -> bool:
     """Whether a value is bit for bit what was copied before. False where that cannot be told without a copy."""
     if type(copy) is not _Tensor:
-        if type(copy) in CONTAINERS:
+        if id(type(copy)) in _CONTAINER_IDS:
             return _same_items(copy, value)
         return type(value) is not _Tensor and same_scalar(copy, value)
-    if not isinstance(value, _Tensor) or copy.dtype is not value.dtype or copy.shape != value.shape:
+    if not issubclass(type(value), _Tensor) or copy.dtype is not value.dtype or copy.shape != value.shape:
         return False
     if not (value.is_cpu and value.layout is _strided and value.is_contiguous()) or value.is_conj() or value.is_neg():
         return False
@@ -42,6 +43,15 @@ def _same_items(copy: Any, value: Any) -> bool:
     if type(copy) is dict:
         return list(copy) == list(value) and all(same(copy[key], value[key]) for key in copy)
     return all(map(same, copy, value))
+
+
+def same_copy(before: Copy, now: Copy) -> bool:
+    """The same of what could only be compared once it was copied."""
+    if type(now) is _Tensor:
+        return same(before, now)
+    if type(now) is Value and type(before) is Value:
+        return bool(now.digest) and now.digest == before.digest
+    return False
 
 
 class Recent:
@@ -72,9 +82,9 @@ class Recent:
 def copied(value: Any, keep: Keep, recent: Recent | None = None) -> Copy:
     """The value as it is now. Of what is neither tensors nor scalars nor a few of them, its written form."""
     kind = type(value)
-    if kind in SCALARS:
+    if id(kind) in SCALAR_IDS:
         return value
-    if isinstance(value, _Tensor):
+    if issubclass(type(value), _Tensor):
         value = local_part(value)
         if keep.mode == "summary":
             return summarised(value, keep)
@@ -82,7 +92,7 @@ def copied(value: Any, keep: Keep, recent: Recent | None = None) -> Copy:
             if value.nbytes > keep.array_limit:
                 return summarised(value, keep)
             return _copied(value) if recent is None else recent.copy(value)
-    elif kind in CONTAINERS and keep.mode != "summary" and _is_simple(value, keep.array_limit):
+    elif id(kind) in _CONTAINER_IDS and keep.mode != "summary" and _is_simple(value, keep.array_limit):
         return _copied_items(value)
     return capture(value, keep).value
 
@@ -96,16 +106,18 @@ def _is_simple(value: Any, room: int, depth: int = 3) -> bool:
     items = value.values() if type(value) is dict else value
     if len(items) > _FEW or not depth:
         return False
+    if type(value) is dict and not all(id(type(key)) in SCALAR_IDS for key in value):
+        return False  # to compare keys would run their code
     for item in items:
         kind = type(item)
-        if kind in CONTAINERS:
+        if id(kind) in _CONTAINER_IDS:
             if not _is_simple(item, room, depth - 1):
                 return False
         elif kind is _Tensor:
             if not _is_dense(item) or item.nbytes > room:
                 return False
             room -= item.nbytes
-        elif kind not in SCALARS:
+        elif id(kind) not in SCALAR_IDS:
             return False
     return True
 
@@ -120,7 +132,7 @@ def _copied_item(item: Any) -> Any:
     kind = type(item)
     if kind is _Tensor:
         return _copied(item)
-    return _copied_items(item) if kind in CONTAINERS else item
+    return _copied_items(item) if id(kind) in _CONTAINER_IDS else item
 
 
 def _copied(value: Any) -> Any:
@@ -145,7 +157,8 @@ def local_part(value: Any) -> Any:
 
 
 def is_spread(value: Any) -> bool:
-    return type(value) is not _Tensor and getattr(value, "_local_tensor", None) is not None
+    kind = type(value)
+    return kind is not _Tensor and issubclass(kind, _Tensor) and getattr(value, "_local_tensor", None) is not None
 
 
 def summarised(value: Any, keep: Keep) -> Value:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from .inside import inside
-from .paths import Spot, joined
+from .paths import Entry, Spot, joined
+from .undoing import do_all
 from .unwrap import is_called_by_ddp, is_replicated
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ class StateProbe:
         self._optimizer = optimizer
         self._wrapped = wrapped
         self._hears_gradients = False
-        self._parameters: list[tuple[Spot, Any]] = []  # and the module that has it
-        self._later: list[tuple[Spot, Any]] = []  # buffers and attributes
+        self._parameters: dict[tuple[str, str], tuple[Any, list[Entry]]] = {}  # by module and name: the module
+        self._later: dict[tuple[str, str], tuple[Any, list[Entry]]] = {}  # buffers and attributes
         self._gradients: list[tuple[Spot, Any]] = []
         self._optimizer_spots: list[Spot] = []
         self._undo: list[Callable[[], None]] = []
@@ -38,10 +39,11 @@ class StateProbe:
     def add(self, spot: Spot, module: Any) -> None:
         if spot.facet == "tensor.grad":
             self._gradients.append((spot, module))
-        elif spot.facet == "tensor" and spot.name in module._parameters:
-            self._parameters.append((spot, module))
-        else:
-            self._later.append((spot, module))
+            return
+        is_parameter = spot.facet == "tensor" and spot.name in module._parameters
+        held = self._parameters if is_parameter else self._later
+        _, entries = held.setdefault((spot.module, spot.name), (module, []))
+        entries.append((spot.label, spot.rest, spot.pattern))
 
     def add_optimizer(self, spot: Spot) -> None:
         self._optimizer_spots.append(spot)
@@ -52,46 +54,73 @@ class StateProbe:
         if self._gradients and not self._hears_gradients:
             self._hears_gradients = True
             self._hear_gradients()
-        for spot, module in self._parameters:
-            self._look(spot, module._parameters.get(spot.name))
+        for (_, name), (module, entries) in self._parameters.items():
+            self._look(module._parameters.get(name), entries)
 
     def after_forward(self) -> None:
-        for spot, module in self._later:
-            where = module._buffers if spot.name in module._buffers else vars(module)
-            self._look(spot, where.get(spot.name))
+        for (_, name), (module, entries) in self._later.items():
+            where = module._buffers if name in module._buffers else vars(module)
+            self._look(where.get(name), entries)
 
-    def _look(self, spot: Spot, value: Any) -> None:
-        if value is None:
-            return
-        # always by content: a version stands still under `.data`, and where a batch norm writes its running mean
-        self._tracer.take_inside(value, spot.rest, spot.label, spot.pattern)
+    def _look(self, value: Any, entries: list[Entry]) -> None:
+        if value is not None:
+            # always by content: a version stands still under `.data`, and where a batch norm writes its running mean
+            self._tracer.take_entries(value, entries)
 
     def _gradient_of(self, spot: Spot, parameter: Any) -> None:
         tracer = self._tracer
-        if tracer.active and parameter.grad is not None:
+        if tracer.active and parameter.is_leaf and parameter.grad is not None:
             tracer.take(spot.label, parameter.grad, spot.pattern)
 
-    def _all_gradients(self, *ignored: Any) -> None:
-        for spot, module in self._gradients:
-            parameter = module._parameters.get(spot.name)
-            if parameter is not None:
+    def _on_gradient(self, spot: Spot) -> Callable[[Any], None]:
+        def arrived(parameter: Any) -> None:
+            try:
                 self._gradient_of(spot, parameter)
+            except Exception as error:
+                self._tracer.failed(error)
+
+        return arrived
+
+    def _all_gradients(self, *ignored: Any) -> None:
+        try:
+            for spot, module in self._gradients:
+                parameter = module._parameters.get(spot.name)
+                if parameter is not None:
+                    self._gradient_of(spot, parameter)
+        except Exception as error:
+            self._tracer.failed(error)
 
     def _after_step(self, optimizer: Any, *ignored: Any) -> None:
-        if optimizer is not self._optimizer or not self._tracer.active:
-            return
+        try:
+            if self._optimizer is None and self._steps_the_model(optimizer):
+                self._optimizer = optimizer
+            if optimizer is self._optimizer and self._tracer.active:
+                self._take_state(optimizer)
+        except Exception as error:
+            self._tracer.failed(error)
+
+    def _steps_the_model(self, optimizer: Any) -> bool:
+        own = {id(parameter) for parameter in self._model.parameters()}
+        return any(id(parameter) in own for group in optimizer.param_groups for parameter in group["params"])
+
+    def _take_state(self, optimizer: Any) -> None:
         names = {id(parameter): name for name, parameter in self._model.named_parameters()}
         state = {names.get(id(key), str(place)): held for place, (key, held) in enumerate(optimizer.state.items())}
         everything = {"state": state, "param_groups": [_settings(group) for group in optimizer.param_groups]}
+        taken: set[str] = set()
         for spot in self._optimizer_spots:
-            for parts in _flat(spot, everything):
-                self._tracer.take(parts[0], parts[1], spot.pattern)
+            for name, value in _flat(spot, everything):
+                if name in taken:
+                    self._tracer.led_to(name, spot.pattern)
+                else:
+                    self._tracer.take(name, value, spot.pattern)
+                taken.add(name)
 
     # ---- on and off
 
     def attach(self) -> None:
-        if self._optimizer_spots and self._optimizer is not None:
-            self._undo.append(self._optimizer.register_step_post_hook(self._after_step).remove)
+        if self._optimizer_spots:
+            self._undo.append(register_optimizer_step_post_hook(self._after_step).remove)
 
     def _hear_gradients(self) -> None:
         """Once the model is called, because only then is it known what calls it."""
@@ -101,13 +130,11 @@ class StateProbe:
         for spot, module in self._gradients:
             parameter = module._parameters.get(spot.name)
             if parameter is not None and parameter.requires_grad and parameter.is_leaf:
-                hook = parameter.register_post_accumulate_grad_hook(lambda p, spot=spot: self._gradient_of(spot, p))
-                self._undo.append(hook.remove)
+                self._undo.append(parameter.register_post_accumulate_grad_hook(self._on_gradient(spot)).remove)
 
     def detach(self) -> None:
-        for undo in self._undo:
-            undo()
-        self._undo.clear()
+        undo, self._undo = self._undo, []
+        do_all(undo)
 
 
 def _settings(group: dict[str, Any]) -> dict[str, Any]:

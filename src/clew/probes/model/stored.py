@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def stored_result(tracer: ModelTracer, name: str) -> Result:
     """The values of a path, from all ranks that write into the run, in order of time."""
     run = tracer.run
-    if run is None or run.path is None or name not in run.reader().names:
+    if run is None or run.path is None or name not in run.reader():
         return Result(name, [], [], [], [])
     changes = [change for change in run.reader().changes(name) if _is_of(change, tracer)]
     return Result(

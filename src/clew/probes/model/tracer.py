@@ -3,47 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import torch
 
 from clew import env, recording, trouble
-from clew.errors import TargetError
+from clew.errors import ClewError, TargetError
 from clew.recorder.endings import describe
-from clew.records import Note, Value
+from clew.recorder.fingerprints import original_code
+from clew.recorder.quiet import QUIET, is_quiet
+from clew.records import Note
+from clew.values.classes import is_exactly
 
 from . import callbacks, flight, unseen
 from .flight import OnSignal, Spikes
 from .gathering import Gathering
-from .inside import inside, items_of
+from .gradients import on_gradient
+from .inside import has_tensors, inside, items_of
+from .locals import Held
 from .nonfinite import Finder, Finding
 from .options import Options, checked
-from .paths import Spot, joined, spots
+from .paths import Entry, Spot, joined, spots
+from .placing import Placing
 from .probes import ModuleProbe
 from .results import Result, Results, as_seen
 from .sinks import Home, RingSink, StoreSink
-from .snapshot import CONTAINERS, Recent, copied, is_spread, same
+from .snapshot import CONTAINERS, Recent, copied, is_spread, same, same_copy
 from .state import StateProbe
+from .track import Track
+from .undoing import do_all
 from .unwrap import Uncompiled, unwrapped
 
 _Tensor = torch.Tensor
-
-
-class Track:
-    """One concrete path: what was last seen there, call by call of an iteration, and what waits to be gathered."""
-
-    __slots__ = ("iterations", "last", "modes", "name", "ordinal", "pattern", "serial", "values")
-
-    def __init__(self, name: str, pattern: str) -> None:
-        self.name = name
-        self.pattern = pattern
-        self.serial = -1  # the iteration that `ordinal` counts in
-        self.ordinal = 0
-        self.last: list[Any] = []
-        self.values: list[Any] = []
-        self.iterations: list[int] = []
-        self.modes: list[str] = []
 
 
 class ModelTracer:
@@ -58,7 +52,7 @@ class ModelTracer:
                 something happens (a non-finite value, a spike, an exception, `clew.dump()`)
     mode        count and record only "train" or only "eval" iterations; "both"
     every, steps, when   which iterations to record: each n-th, these, those for which the function says so
-    optimizer   for paths such as "optimizer.state.**"
+    optimizer   for paths such as "optimizer.state.**"; the first that steps the model, if none is given
     pre_save, pre_gather, post_gather, post_trace   functions (name, values, iterations, ranks) that may change the
                 lists: after each value, before and after values are gathered, and at the end
     gathering_interval   iterations between gatherings; given, or with store=False, values are gathered
@@ -69,8 +63,15 @@ class ModelTracer:
                 and record no more
     spike       tell when a scalar is so many times its running median
     signal      write a flight recorder (`keep="last 50 steps"`) when this signal comes
+    repeats     values that are what they were in the iteration before: "skip" them, record "tensors" and containers of
+                tensors in every iteration, or "all"
     compiled    "eager": run compiled code uncompiled while tracing, so that it can be seen; "leave": do not
     """
+
+    wildcards_match_methods = False  # for a subclass to say
+    tells_unseen = True  # False: paths are for several models, and need not lead to something in each
+    is_model = True  # False: a loss, transform or layer that is called on its own, which has calls and no iterations
+    belongs_to_program = False  # True: `clew run` has made it, and the program has no variable that holds it
 
     def __init__(
         self,
@@ -95,6 +96,7 @@ class ModelTracer:
         spike: float | None = None,
         signal: int | None = None,
         compiled: str = "eager",
+        repeats: str = "skip",
     ) -> None:
         if not isinstance(model, torch.nn.Module):
             raise TargetError(
@@ -109,7 +111,7 @@ class ModelTracer:
             store=store, keep=keep, mode=mode, every=every, steps=steps, when=when, pre_save=pre_save,
             pre_gather=pre_gather, post_gather=post_gather, post_trace=post_trace,
             gathering_interval=gathering_interval, gather=gather, timeout=timeout, nonfinite=nonfinite, spike=spike,
-            signal=signal, compiled=compiled,
+            signal=signal, compiled=compiled, repeats=repeats,
         )  # fmt: skip
         self.active = False  # whether this iteration is recorded; asked by every hook
         self.rank = env.rank()
@@ -119,9 +121,11 @@ class ModelTracer:
         self._serial = -1  # recorded iterations, whatever their mode
         self._depth = 0
         self._tracks: dict[str, Track] = {}
-        self._found: dict[str, list[Spot]] = {pattern: spots(self.model, pattern) for pattern in self.paths}
+        methods = self.wildcards_match_methods
+        self._found: dict[str, list[Spot]] = {path: spots(self.model, path, methods=methods) for path in self.paths}
         self._notes: dict[tuple[str, str], Note] = {}
         self._probes: list[ModuleProbe] = []
+        self._doubles: list[tuple[str, str]] = []
         self._state: StateProbe | None = None
         self._finder = Finder(self, nonfinite) if nonfinite is not None else None
         self._spikes = Spikes(spike) if spike is not None else None
@@ -139,7 +143,7 @@ class ModelTracer:
 
     # ---- on and off
 
-    def __enter__(self) -> ModelTracer:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(
@@ -147,11 +151,21 @@ class ModelTracer:
     ) -> None:
         self.stop(error)
 
-    def start(self) -> ModelTracer:
+    @trouble.entry_point(lambda tracer: tracer, passes=(ClewError,))
+    def start(self) -> Self:
         """Begin to trace; `with` does it."""
         if self._open or not env.enabled():
             return self
         self._open = True
+        try:
+            self._install()
+        except BaseException:
+            self._open = False
+            do_all([self._take_away, self._close])
+            raise
+        return self
+
+    def _install(self) -> None:
         options = self._options
         self._gathering = Gathering(options, self.rank, self._gathering)
         self.rank = self._gathering.rank
@@ -166,103 +180,85 @@ class ModelTracer:
             flight.begin(self)
         if options.signal is not None:
             self._on_signal = OnSignal(options.signal)
-        return self
 
+    @trouble.entry_point()
     def stop(self, error: BaseException | None = None) -> None:
         """Trace no longer. The model is as it was before."""
         if not self._open:
             return
         self._open = self.active = False
-        self._detach()
-        unseen.tell_of_compilation(self, self._wrapped, self._uncompiled, leaves=self._options.compiled == "leave")
-        self._uncompiled.__exit__()
-        if error is not None:
-            self.fire(f"an exception: {describe(error)}")
-        flight.end(self)
-        if self._on_signal is not None:
-            self._on_signal.remove()
+        do_all([self._tell_of_compilation, self._take_away, partial(self._conclude, error), self._close])
+
+    def _take_away(self) -> None:
+        """Whatever was put anywhere, also if not all of it was."""
+        signalled, self._on_signal = self._on_signal, None
+        removed = [signalled.remove] if signalled is not None else []
+        do_all([self._detach, self._uncompiled.__exit__, partial(flight.end, self), *removed])
+
+    def _conclude(self, error: BaseException | None) -> None:
+        """What was seen is written and gathered."""
+        how = None if error is None else describe(error)
+        steps: list[Callable[[], object]] = [] if how is None else [partial(self.fire, f"an exception: {how}")]
         if self._sink is not None:
-            self._sink.close(None if error is None else describe(error))
-        self._gather(last=True)
-        self._finish()
-        if error is None:
-            unseen.tell(
-                self, self._found, {track.pattern for track in self._tracks.values()}, recorded=self._serial >= 0
-            )
-        if self._gathering is not None:
-            self._gathering.close()
+            steps.append(partial(self._sink.close, how))
+        steps += [partial(self.gather, last=True), self._finish]
+        do_all([*steps, self.tell_unseen] if error is None and self.tells_unseen else steps)
+
+    def _close(self) -> None:
+        """A second time does no harm."""
+        do_all([each.close for each in (self._sink, self._gathering) if each is not None])
+
+    def _tell_of_compilation(self) -> None:
+        unseen.tell_of_compilation(self, self._wrapped, self._uncompiled, leaves=self.leaves_compiled)
+
+    @property
+    def patterns_seen(self) -> set[str]:
+        return unseen.patterns_seen(self._tracks, self._doubles)
+
+    def tell_unseen(self, seen_elsewhere: Iterable[str] = ()) -> None:
+        unseen.tell(self, self._found, {*self.patterns_seen, *seen_elsewhere}, recorded=self._serial >= 0)
 
     def _home(self) -> Home:
         kind = type(self.model)
-        code = getattr(kind.forward, "__code__", None)
-        place = (code.co_filename, code.co_firstlineno) if code is not None else ("?", 0)
-        return Home(self.title, kind.__module__, *place)
+        return Home(self.title, kind.__module__, original_code(kind.forward))
 
     @property
     def title(self) -> str:
         """The function that the calls in the run are named after."""
-        return f"{type(self.model).__qualname__}.iteration"
+        return f"{type(self.model).__qualname__}.{'iteration' if self.is_model else 'call'}"
 
     def _attach(self) -> None:
-        modules = dict(self.model.named_modules(remove_duplicate=False))
-        by_module: dict[int, ModuleProbe] = {}
-        root = by_module[id(self.model)] = ModuleProbe(self, "", self.model, is_root=True)
         state = self._state = StateProbe(self, self.model, self.optimizer, self._wrapped)
-        taken: set[tuple[int, str, str, Any]] = set()
+        placing = Placing(self, state)
         for found in self._found.values():
             for spot in found:
-                if spot.facet == "optimizer":
-                    state.add_optimizer(spot)
-                    continue
-                module = modules[spot.module]
-                key = (id(module), spot.facet, spot.name, spot.rest)
-                if key in taken and spot.facet not in ("tensor", "tensor.grad"):
-                    continue  # the same module, or another pattern
-                taken.add(key)
-                if spot.facet in ("tensor", "tensor.grad", "attribute"):
-                    state.add(spot, module)
-                    continue
-                probe = by_module.get(id(module))
-                if probe is None:
-                    probe = by_module[id(module)] = ModuleProbe(self, spot.module, module, is_root=False)
-                probe.add(spot)
-        self._probes = list(by_module.values())
-        try:
-            for probe in self._probes:
-                probe.attach()
-            state.attach()
-            if self._finder is not None:
-                self._finder.attach()
-        except BaseException:
-            self._open = False
-            self._detach()
-            raise
-        assert root is self._probes[0]
+                placing.add(spot)
+        self._doubles = placing.doubles
+        self._probes = placing.probes
+        for probe in self._probes:
+            probe.attach()
+        state.attach()
+        if self._finder is not None:
+            self._finder.attach()
 
     def _detach(self) -> None:
-        for probe in reversed(self._probes):
-            probe.detach()
-        if self._state is not None:
-            self._state.detach()
-        if self._finder is not None:
-            self._finder.detach()
+        do_all(each.detach for each in (*reversed(self._probes), self._state, self._finder) if each is not None)
 
     # ---- hot
 
     def begin(self) -> None:
         """The model is called."""
+        if is_quiet():
+            return
         self._depth += 1
         if self._depth > 1:
             return
         mode = "train" if self.model.training else "eval"
         self._mode = mode
-        number = self.counts[mode]
-        self.counts[mode] = number + 1
-        self.iteration = number
-        self.active = not self._halted and recording.is_on() and self._wants(number, mode)
+        number = self.iteration = self.count_iteration(mode)
+        self.active = self._open and not self._halted and recording.is_on() and self._wants(number, mode)
         if self.active:
-            if self._serial >= 0 and (self._serial + 1) % self._options.gathering_interval == 0:
-                self._gather()
+            self.gather_before()
             self._serial += 1
             if self._recent is not None:
                 self._recent.clear()
@@ -273,9 +269,27 @@ class ModelTracer:
 
     def end(self) -> None:
         """The model is done with it, one way or the other."""
+        if is_quiet():
+            return
         self._depth = max(0, self._depth - 1)
-        if not self._depth and self.active and self._state is not None:
+        if self._depth:
+            return
+        if self.active and self._state is not None:
             self._state.after_forward()
+        self.gather_after()
+
+    def count_iteration(self, mode: str) -> int:
+        """The number of the iteration that begins."""
+        self.counts[mode] += 1
+        return self.counts[mode] - 1
+
+    def gather_before(self) -> None:
+        """An iteration begins: what the last ones left, with their gradients, is gathered if it is time."""
+        if self._serial >= 0 and (self._serial + 1) % self._options.gathering_interval == 0:
+            self.gather()
+
+    def gather_after(self) -> None:
+        """The model is done with an iteration."""
 
     def _wants(self, number: int, mode: str) -> bool:
         options = self._options
@@ -287,14 +301,17 @@ class ModelTracer:
 
     def _asked(self, when: Callable[[int], object], number: int) -> bool:
         try:
-            return bool(when(number))
+            with QUIET:
+                return bool(when(number))
         except Exception as error:
             trouble.report(f"when:{id(self)}", f"when= of a ModelTracer raised in iteration {number}", "", error)
             return False
 
     def take(self, name: str, value: Any, pattern: str) -> None:
         """A value at a path, as it is now; kept unless it is what it was in the iteration before."""
-        if self._items_apart and type(value) in CONTAINERS:
+        if is_quiet():
+            return
+        if self._items_apart and is_exactly(value, *CONTAINERS):
             for key, item in items_of(value).items():
                 self.take(joined(name, key), item, pattern)
             return
@@ -306,23 +323,23 @@ class ModelTracer:
         ordinal, last = track.ordinal, track.last
         track.ordinal = ordinal + 1
         known = ordinal < len(last)
+        if self._options.repeats != "skip":  # compared with the latest value there was, if at all
+            ordinal = 0
+            known = bool(last) and self._options.repeats == "tensors" and not has_tensors(value)
         try:
             if known and same(last[ordinal], value):
                 self._again(track, last[ordinal])
                 return
             copy = copied(value, self._options.keep, self._recent)
-            if known and _same_copy(last[ordinal], copy):
+            if known and same_copy(last[ordinal], copy):
                 self._again(track, last[ordinal])
                 return
         except (RuntimeError, NotImplementedError) as error:  # functorch, storages given away, odd backends
             self._cannot(name, error)
             return
-        if known:
-            last[ordinal] = copy
-        else:
-            last.append(copy)
+        last[ordinal : ordinal + 1] = [copy]
         if is_spread(value):
-            self._spread(name, value)
+            unseen.note_spread(self, name, value)
         self._put(track, copy)
 
     def _again(self, track: Track, copy: Any) -> None:
@@ -353,26 +370,46 @@ class ModelTracer:
         self.halt()
         what = f"tracing {type(self.model).__name__} has stopped"
         trouble.report(f"tracer:{id(self)}", what, "Your program goes on. Please report this.", error, internal=True)
+        with suppress(Exception):  # it was said; the ledger itself may be what fails
+            self.note("trouble", "clew", f"{what}: {type(error).__name__}.")
 
-    def take_inside(self, value: Any, rest: Any, label: str, pattern: str) -> None:
-        """What is at these steps inside a value."""
-        for name, found, gradient in inside(value, rest, label):
-            if gradient:
-                self.await_gradient(found, name, pattern)
-            else:
-                self.take(name, found, pattern)
+    def take_entries(self, value: Any, entries: Iterable[Entry], held: Held | None = None) -> None:
+        """What several paths lead to inside a value: each value once, whatever number of them lead to it. With `held`,
+        only items that are not what they were when the value was last looked at."""
+        taken: set[str] = set()
+        for label, rest, pattern in entries:
+            for name, found, gradient in inside(value, rest, label):
+                if name in taken:
+                    self.led_to(name, pattern)
+                    continue
+                taken.add(name)
+                if held is not None and rest and not held.is_new(name, found):
+                    continue
+                if gradient:
+                    self.await_gradient(found, name, pattern)
+                else:
+                    self.take(name, found, pattern)
+
+    def led_to(self, name: str, pattern: str) -> None:
+        """One more pattern that leads to a path."""
+        track = self._tracks.get(name)
+        if track is not None:
+            track.patterns.add(pattern)
 
     def await_gradient(self, tensor: Any, name: str, pattern: str) -> None:
-        """Take the gradient of a tensor when it is computed. A hook that returns nothing leaves it as it is."""
+        """Take the gradient of a tensor when it is computed."""
         if not tensor.requires_grad:
             return
         serial = self._serial
 
         def arrived(gradient: Any) -> None:
-            if self._open and serial == self._serial and self.active:
-                self.take(name, gradient, pattern)
+            try:
+                if self._open and serial == self._serial and self.active:
+                    self.take(name, gradient, pattern)
+            except Exception as error:
+                self.failed(error)
 
-        tensor.register_hook(arrived)
+        on_gradient(tensor, arrived)
 
     # ---- something has happened
 
@@ -401,6 +438,10 @@ class ModelTracer:
         return self._finder.finding if self._finder is not None else None
 
     @property
+    def leaves_compiled(self) -> bool:
+        return self._options.compiled == "leave"
+
+    @property
     def stores(self) -> bool:
         return self._options.store
 
@@ -418,13 +459,13 @@ class ModelTracer:
         if self._options.in_memory or self._gathers:
             assert self._gathering is not None
             if self._open and not self._gathers and not self._options.has_callbacks:
-                self._gather(last=True)
+                self.gather(last=True)
             return self._gathering.result(name)
         from .stored import stored_result
 
         return stored_result(self, name)
 
-    def _gather(self, *, last: bool = False) -> None:
+    def gather(self, *, last: bool = False) -> None:
         """Hand what was seen since the last time to callbacks and, in a distributed job, to rank 0."""
         if self._gathering is not None and (self._options.in_memory or self._gathers):
             self._gathering.gather([track for track in self._tracks.values() if track.values or last])
@@ -456,19 +497,3 @@ class ModelTracer:
 
     def _cannot(self, name: str, error: Exception) -> None:
         self.note("not-kept", name, f"a value could not be copied ({type(error).__name__}: {error}).")
-
-    def _spread(self, name: str, value: Any) -> None:
-        placements = ", ".join(map(str, getattr(value, "placements", ())))
-        self.note(
-            "shard", name, f"the local part of a tensor spread over processes ({placements}); its whole shape is "
-            f"{tuple(value.shape)}."
-        )  # fmt: skip
-
-
-def _same_copy(before: Any, now: Any) -> bool:
-    """Of what could only be compared once it was copied."""
-    if type(now) is _Tensor:
-        return same(before, now)
-    if type(now) is Value and type(before) is Value:
-        return bool(now.digest) and now.digest == before.digest
-    return False

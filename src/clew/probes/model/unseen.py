@@ -12,6 +12,15 @@ from .unwrap import Uncompiled, has_compiled_parts, is_compiled
 
 if TYPE_CHECKING:
     from .tracer import ModelTracer
+    from .track import Track
+
+
+def patterns_seen(tracks: dict[str, Track], doubles: list[tuple[str, str]]) -> set[str]:
+    """Patterns that led to something. `doubles`: those that lead where another does, and the stem of that."""
+    seen = {pattern for track in tracks.values() for pattern in track.patterns}
+    return seen | {
+        pattern for pattern, stem in doubles if any(name == stem or name.startswith(f"{stem}.") for name in tracks)
+    }
 
 
 def tell(tracer: ModelTracer, found: dict[str, list[Spot]], seen: set[str], *, recorded: bool) -> None:
@@ -36,10 +45,21 @@ def _hint(pattern: str, found: list[Spot], known: list[str]) -> str:
     if any(spot.facet in ("tensor.grad", "grad") for spot in found):
         return "no gradient reached it."
     if found and found[0].facet == "optimizer":
-        return "give the optimizer: ModelTracer(..., optimizer=optimizer), and let it step."
+        return "no optimizer of this model has made a step."
+    if found and all(spot.rest and spot.facet in ("output", "method") for spot in found):
+        return f"`{found[0].label}` gives nothing of this name, and has no such variable; {_nearest(pattern, known)}"
     if found:
         return "it is there, and was not reached in any iteration."
-    return f"there is no such path; {nearest(pattern, known)}"
+    return f"there is no such path; {_nearest(pattern, known)}"
+
+
+def _nearest(pattern: str, known: list[str]) -> str:
+    """A path that ends in this very name, wherever it is, or else one that looks like it."""
+    name = pattern.rpartition(".")[2]
+    same = [path for path in known if path.rpartition(".")[2] == name and path != pattern]
+    if len(same) == 1:
+        return f"did you mean `{same[0]}`?"
+    return nearest(pattern, same or known)
 
 
 def tell_of_compilation(tracer: ModelTracer, wrapped: Any, uncompiled: Uncompiled, *, leaves: bool) -> None:
@@ -51,3 +71,9 @@ def tell_of_compilation(tracer: ModelTracer, wrapped: Any, uncompiled: Uncompile
     elif uncompiled.mattered or compiled:
         text = "compiled code ran uncompiled while it was traced, so that its values could be seen."
         tracer.note("fallback", "torch.compile", text)
+
+
+def note_spread(tracer: ModelTracer, name: str, value: Any) -> None:
+    placements = ", ".join(map(str, getattr(value, "placements", ())))
+    text = f"the local part of a tensor spread over processes ({placements}); its whole shape is {tuple(value.shape)}."
+    tracer.note("shard", name, text)

@@ -54,7 +54,7 @@ class Uncompiled:
         self._begun = False
 
     def __enter__(self) -> Uncompiled:
-        if "torch._dynamo" in sys.modules and hasattr(torch.compiler, "set_stance"):
+        if hasattr(torch.compiler, "set_stance"):
             eager.begin()
             self._begun = True
         return self

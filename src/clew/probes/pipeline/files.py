@@ -27,10 +27,11 @@ def listen() -> None:
 
 
 def _heard(event: str, args: tuple[Any, ...]) -> None:
-    if event != "open" or not open_traces() or threading.get_ident() in looking:
+    if event != "open":
         return
     try:
-        _opened(*args)
+        if open_traces() and threading.get_ident() not in looking:
+            _opened(*args)
     except Exception:  # an exception here would be the program's: it could not open its file
         return
 

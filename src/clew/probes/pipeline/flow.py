@@ -14,6 +14,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
+from clew.values.classes import inherits, is_exactly, is_really, module_of
+
 _NAMELESS = (int, bool, type(None), complex)  # equal ones are one object: they carry nobody's name
 _SHORT_TEXT = 8  # likewise
 _DEEP = 3
@@ -161,11 +163,11 @@ class Flow:
         return who is not None and who.single
 
     def _put(self, value: Any, who: Who, whole: bool = True) -> None:
-        if isinstance(value, _NAMELESS) or (isinstance(value, (str, bytes)) and len(value) <= _SHORT_TEXT):
+        if is_really(value, *_NAMELESS) or (is_really(value, str, bytes) and len(value) <= _SHORT_TEXT):
             return
         before = self._known.get(id(value))
         shared = before is not None and before[0] is value and before[1] != who
-        if shared and (not whole or isinstance(value, (float, str, bytes))):
+        if shared and (not whole or is_really(value, float, str, bytes)):
             self._known[id(value)] = (value, None)  # what several items have in common says nothing
             return
         self._known[id(value)] = (value, who)
@@ -197,13 +199,13 @@ def _parts(value: Any, depth: int = 0) -> Iterator[Any]:
 
 def _inside(value: Any) -> Iterable[Any]:
     kind = type(value)
-    if kind in (list, tuple, set, frozenset):
+    if any(kind is each for each in (list, tuple, set, frozenset)):
         return list(value)[:_MANY]
     if kind is dict:
         return list(value.values())[:_MANY]
-    if isinstance(value, tuple):  # a named one; its items are its own, whatever its class says
+    if is_really(value, tuple):  # a named one; its items are its own, whatever its class says
         return list(tuple.__iter__(value))[:_MANY]
-    if isinstance(value, dict):
+    if is_really(value, dict):
         return list(dict.values(value))[:_MANY]
     inside = _attributes(value)
     return [] if inside is None else list(inside.values())[:_MANY]
@@ -212,9 +214,9 @@ def _inside(value: Any) -> Iterable[Any]:
 def _attributes(value: Any) -> dict[str, Any] | None:
     """What a plain object of the user's holds: a sample may be one, and so is a batch of transformers."""
     kind = type(value)
-    if isinstance(value, type) or callable(value) or kind.__module__ in _LIBRARIES:
+    if is_really(value, type) or callable(value) or module_of(kind) in _LIBRARIES:
         return None
-    if kind.__module__.partition(".")[0] in _LIBRARIES:
+    if module_of(kind).partition(".")[0] in _LIBRARIES:
         return None
     try:
         found = object.__getattribute__(value, "__dict__")
@@ -231,7 +233,7 @@ def rows_in(value: Any, depth: int = 0) -> int | None:
     shape = shape_of(value)
     if shape is not None:
         return shape[0] if shape else None
-    if depth < _DEEP and type(value) in (list, tuple, dict):
+    if depth < _DEEP and is_exactly(value, list, tuple, dict):
         for item in value.values() if type(value) is dict else value:
             rows = rows_in(item, depth + 1)
             if rows is not None:
@@ -244,7 +246,7 @@ def has_rows(value: Any, count: int, depth: int = 0) -> bool:
     """Whether some array, table or list in a value has so many rows."""
     if _is_column(value, count) or (type(value) is list and len(value) == count):
         return True
-    if depth < _DEEP and type(value) in (list, tuple, dict):
+    if depth < _DEEP and is_exactly(value, list, tuple, dict):
         items = value.values() if type(value) is dict else value
         return any(has_rows(item, count, depth + 1) for item in list(items)[:_MANY])
     attributes = _attributes(value) if depth < _DEEP else None
@@ -262,19 +264,19 @@ def shape_of(value: Any) -> tuple[int, ...] | None:
         module = sys.modules.get(library)
         for name in names:
             cls = getattr(module, name, None)
-            if isinstance(cls, type) and isinstance(value, cls):
-                return tuple(value.shape)  # type: ignore[attr-defined]
+            if isinstance(cls, type) and inherits(type(value), cls):
+                return tuple(value.shape)
     return None
 
 
 def id_of(index: Any) -> Any:
     """An index as the name of an item: of a tensor or a number of numpy's the number, of a list its text."""
-    if type(index) in (int, str, bool, float, bytes, type(None)):
+    if is_exactly(index, int, str, bool, float, bytes, type(None)):
         return index
-    if shape_of(index) == () or type(index).__module__ == "numpy":
+    if shape_of(index) == () or module_of(type(index)) == "numpy":
         return index.item() if getattr(index, "ndim", 1) == 0 else str(index)
     if type(index) is tuple:
         return tuple(map(id_of, index))
-    if type(index) in (list, dict, set) or shape_of(index) is not None:
+    if is_exactly(index, list, dict, set) or shape_of(index) is not None:
         return str(index)
     return index

@@ -8,7 +8,10 @@ from dataclasses import replace
 from time import time_ns
 from typing import TYPE_CHECKING, Any
 
+from clew import trouble
+
 from .flow import Pull, Who, has_rows
+from .guard import Around, attempt
 from .staged import StagedCall
 
 if TYPE_CHECKING:
@@ -23,7 +26,9 @@ def passing_generator(
 ) -> Generator[Any, Any, Any]:
     """What `original(*args, **kwargs)` would be, with every item looked at on its way out."""
     inner = original(*args, **kwargs)
-    steps = _Steps(tracing, spot, tracing._named(spot, args, kwargs))
+    steps = _steps(tracing, spot, args, kwargs)
+    if steps is None:
+        return (yield from inner)
     sent: Any = None
     thrown: BaseException | None = None
     try:
@@ -32,7 +37,7 @@ def passing_generator(
                 return None
             call = steps.begin()
             try:
-                with tracing.flow.pulling(steps.pull), steps.scope():
+                with Around(lambda: tracing.flow.pulling(steps.pull)), Around(steps.scope):
                     item = inner.send(sent) if thrown is None else inner.throw(thrown)
             except StopIteration as stop:
                 steps.aside(call)
@@ -57,21 +62,58 @@ async def passing_async_generator(
 ) -> AsyncIterator[Any]:
     """The same for one that waits."""
     inner = original(*args, **kwargs)
-    steps = _Steps(tracing, spot, tracing._named(spot, args, kwargs))
+    steps = _steps(tracing, spot, args, kwargs)
     try:
-        while steps.may_go_on():
-            call = steps.begin(stands=False)
+        while steps is None or steps.may_go_on():
+            call = steps.begin(stands=False) if steps is not None else None
             try:
                 item = await inner.__anext__()
             except StopAsyncIteration:
                 return
             except BaseException as error:
-                steps.failed(call, error)
+                if steps is not None:
+                    steps.failed(call, error)
                 raise
-            steps.given(call, item)
+            if steps is not None:
+                steps.given(call, item)
             yield item
     finally:
         await inner.aclose()
+
+
+async def passing_coroutine(
+    tracing: Tracing, spot: Spot, original: _Call, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """A coroutine whose result passes the stage."""
+    call, who = _begun(tracing, spot, args, kwargs)
+    if call is None or who is None:
+        return await original(*args, **kwargs)
+    try:
+        with Around(lambda: tracing.flow.within(who)):
+            result = await original(*args, **kwargs)
+    except BaseException as error:
+        own = error
+        attempt(lambda: tracing.fail(call, own))
+        raise
+    attempt(lambda: tracing.end(call, who, result))
+    return result
+
+
+@trouble.entry_point(otherwise=lambda *_: (None, None))
+def _begun(
+    tracing: Tracing, spot: Spot, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[StagedCall | None, Who | None]:
+    named = tracing._named(spot, args, kwargs)
+    who = tracing._whose(spot, named)
+    call = tracing.begin(spot, named, who) if who is not None else None
+    if call is not None:
+        call.place = None  # other tasks run meanwhile; it is nobody's parent
+    return call, who
+
+
+@trouble.entry_point()
+def _steps(tracing: Tracing, spot: Spot, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Steps | None:
+    return _Steps(tracing, spot, tracing._named(spot, args, kwargs))
 
 
 class _Steps:
@@ -86,6 +128,7 @@ class _Steps:
         self._begun = False
         self._gives_batches = False
 
+    @trouble.entry_point(otherwise=lambda *_: True)
     def may_go_on(self) -> bool:
         """Before a source is asked for another item: whether there are still some to come."""
         tracing, known = self.tracing, self.tracing.sources.get(self.spot)
@@ -115,7 +158,8 @@ class _Steps:
         scope = self.tracing.flow.scope
         return nullcontext() if scope is None or scope.single else self.tracing.flow.outside()
 
-    def begin(self, stands: bool = True) -> StagedCall:
+    @trouble.entry_point()
+    def begin(self, stands: bool = True) -> StagedCall | None:
         call = StagedCall(self.spot, self.tracing.recorder, self.named)
         if stands:
             call.stand_here()
@@ -123,16 +167,24 @@ class _Steps:
             call.place = None
         return call
 
-    def aside(self, call: StagedCall) -> None:
-        call.step_aside()
+    @trouble.entry_point()
+    def aside(self, call: StagedCall | None) -> None:
+        if call is not None:
+            call.step_aside()
 
-    def failed(self, call: StagedCall, error: BaseException) -> None:
+    @trouble.entry_point()
+    def failed(self, call: StagedCall | None, error: BaseException) -> None:
+        if call is None:
+            return
         call.step_aside()
         taken = list(dict.fromkeys(self.pull.taken))
         self.tracing._note_who(call, taken[-1] if taken else Who((), "", lost="it raised before it gave anything"))
         self.tracing.fail(call, error)
 
-    def given(self, call: StagedCall, item: Any) -> None:
+    @trouble.entry_point()
+    def given(self, call: StagedCall | None, item: Any) -> None:
+        if call is None:
+            return
         call.step_aside()
         tracing = self.tracing
         if not tracing.open:

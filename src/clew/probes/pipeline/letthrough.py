@@ -5,15 +5,17 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from clew import env, recording, trouble
-from clew.errors import OptionError, TargetError
+from clew.errors import ClewError, OptionError, TargetError
 from clew.recorder.endings import describe
 from clew.records import TraceFacts
 
 from . import files, stages, threads
+from .guard import attempt
 from .plugins import Installed
 from .spots import Spot, fixed
 from .staged import StagedCall
@@ -68,28 +70,40 @@ class items:  # noqa: N801  (a word of the language users write)
         self._auto = auto
         self._tracing: Tracing | None = None
         self._root: StagedCall | None = None
-        self._installed: Installed | None = None
+        self._undo = ExitStack()
 
     def __enter__(self) -> Trace:
-        from clew.history.trace import Trace
-
         if self._tracing is not None:
             raise OptionError("items-entered-twice", "this clew.items() is already open.", "Make another one.")
-        if not env.enabled() or not recording.is_on():
-            return Trace.of([], TraceFacts(self._wanted, "off", notes=["clew is switched off: nothing is traced"]))
-        tracing = Tracing(self._wanted, ring=self._ring, unreached=stages.unreached, **self._options)
-        self._tracing = tracing
-        self._begin(tracing)
-        tracing.enter()
         try:
-            files.listen()
-            threads.inherit()
-            stages.put_in()
-            self._installed = Installed(self._auto)
-        except BaseException:
-            self._take_out(tracing)
-            raise
-        return Trace(Loader(tracing))
+            if env.enabled() and recording.is_on():
+                return self._open()
+            note = "clew is switched off: nothing is traced"
+        except BaseException as error:
+            self._undo.close()
+            self._tracing = None
+            if isinstance(error, ClewError) or not isinstance(error, Exception):  # the user's own mistake, or Ctrl-C
+                raise
+            trouble.failed(error, "clew.items")
+            note = "clew failed to open the trace: nothing is traced"
+        return _untraced(self._wanted, note)
+
+    def _open(self) -> Trace:
+        from clew.history.trace import Trace
+
+        tracing = self._tracing = Tracing(self._wanted, ring=self._ring, unreached=stages.unreached, **self._options)
+        trace = Trace(Loader(tracing))
+        self._begin(tracing)
+        undo = self._undo.callback  # whatever fails, Ctrl-C in the middle included, everything put in is taken out
+        undo(attempt, tracing.leave)
+        tracing.enter()
+        files.listen()
+        threads.inherit()
+        undo(attempt, threads.stop_inheriting)
+        stages.put_in()
+        undo(attempt, stages.take_out)
+        undo(attempt, Installed(self._auto).remove)
+        return trace
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -97,27 +111,14 @@ class items:  # noqa: N801  (a word of the language users write)
         tracing = self._tracing
         if tracing is None:
             return False
-        self._take_out(tracing)
+        self._undo.close()
+        tracing.open = False
         over = _is_over(error, tracing)
-        self._close(tracing, None if over else error)
+        if not over:
+            attempt(lambda: _tell_of_cut_batch(error, tracing))
+        attempt(lambda: self._close(tracing, None if over else error))
         self._tracing = None
-        if error is not None and not over and tracing.stored is not None and isinstance(error, Exception):
-            error.add_note(f"clew: the trace up to here is clew.open({str(tracing.stored)!r}).trace")
         return over
-
-    def _take_out(self, tracing: Tracing) -> None:
-        """Everything that was put in, whatever fails meanwhile, Ctrl-C in the middle included."""
-        try:
-            if self._installed is not None:
-                self._installed.remove()
-        finally:
-            try:
-                stages.take_out()
-            finally:
-                try:
-                    threads.stop_inheriting()
-                finally:
-                    tracing.leave()
 
     def _begin(self, tracing: Tracing) -> None:
         root = self._root = StagedCall(_ROOT, tracing.recorder, {})
@@ -137,6 +138,8 @@ class items:  # noqa: N801  (a word of the language users write)
             self._last_words(tracing, error)
         except Exception as trouble_of_ours:
             trouble.report("items-close", "the end of a trace was not written", "", trouble_of_ours, internal=True)
+        if isinstance(error, Exception) and tracing.stored is not None:
+            error.add_note(f"clew: the trace up to here is clew.open({str(tracing.stored)!r}).trace")
 
     def _last_words(self, tracing: Tracing, error: BaseException | None) -> None:
         facts, root = tracing.facts, self._root
@@ -158,6 +161,27 @@ class items:  # noqa: N801  (a word of the language users write)
 def _positive(said: str, number: Any) -> None:
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise OptionError("bad-option", f"{said} a number of 1 or more, not {number!r}.", "Write e.g. clew.items(3).")
+
+
+@trouble.entry_point()
+def _untraced(wanted: int | None, note: str) -> Trace:
+    from clew.history.trace import Trace
+
+    return Trace.of([], TraceFacts(wanted, "off", notes=[note]))
+
+
+@trouble.entry_point(otherwise=lambda error, tracing: isinstance(error, (TraceOver, RanDry)))
+def _tell_of_cut_batch(error: BaseException | None, tracing: Tracing) -> None:
+    """A program that needs whole batches fails with one that was cut: its error says why, and what to do."""
+    if tracing.cut_batch is None or not isinstance(error, Exception):
+        return
+    size, whole = tracing.cut_batch
+    count = tracing.wanted or size
+    enough = -(-count // whole) * whole
+    error.add_note(
+        f"clew.items({count}) lets {count} items through: the last batch had {size} of its {whole} items. "
+        f"If the program needs whole batches, ask for {enough}: clew.items({enough}), clew run --items {enough}."
+    )
 
 
 def _is_over(error: BaseException | None, tracing: Tracing) -> bool:

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from clew.values.classes import is_exactly, is_really
+
 from .flow import _attributes, shape_of
 
 _DEEP = 4
@@ -152,7 +154,7 @@ def _listed(values: list[Any], column: Any) -> Possible | None:
 
 
 def _mark(value: Any) -> Any:
-    return ("text", value) if type(value) in (*_TEXT, int, float, bool) else ("object", id(value))
+    return ("text", value) if is_exactly(value, *_TEXT, int, float, bool) else ("object", id(value))
 
 
 def _columns(batch: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
@@ -162,7 +164,7 @@ def _columns(batch: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
         if shape:
             yield path, batch
         return
-    if type(batch) in (list, tuple) and 0 < len(batch) < _ROWS:
+    if is_exactly(batch, list, tuple) and 0 < len(batch) < _ROWS:
         yield path, batch
     if len(path) < _DEEP:
         for key, value in _members(batch):
@@ -180,11 +182,11 @@ def _ways(sample: Any, path: Path = ()) -> Iterator[Path]:
 
 def _members(value: Any) -> list[tuple[Any, Any]]:
     """What lies in a container or a plain object, by key, place or name."""
-    if isinstance(value, UserDict):
+    if is_really(value, UserDict):
         value = value.data
-    if isinstance(value, dict):
+    if is_really(value, dict):
         return list(dict.items(value))[:_PARTS]
-    if isinstance(value, (list, tuple)):
+    if is_really(value, list, tuple):
         return list(enumerate(value[:_PARTS]))
     return list((_attributes(value) or {}).items())[:_PARTS]
 
@@ -192,11 +194,11 @@ def _members(value: Any) -> list[tuple[Any, Any]]:
 def _at(sample: Any, path: Path) -> Any:
     """The part of a sample that stands where the column stands in the batch; None if there is none."""
     for key in path:
-        if isinstance(sample, UserDict):
+        if is_really(sample, UserDict):
             sample = sample.data
-        if isinstance(sample, dict):
+        if is_really(sample, dict):
             sample = dict.get(sample, key)
-        elif isinstance(sample, (list, tuple)):
+        elif is_really(sample, list, tuple):
             sample = sample[key] if type(key) is int and key < len(sample) else None
         else:
             sample = (_attributes(sample) or {}).get(key)
@@ -209,18 +211,18 @@ def _array(value: Any) -> Any:
     import numpy as np
 
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor):
+    if torch is not None and is_really(value, torch.Tensor):
         if value.device.type != "cpu" or value.layout is not torch.strided:
             return None
         value = value.detach()
         return (value.float() if value.dtype is torch.bfloat16 else value).resolve_conj().resolve_neg().numpy()
-    if isinstance(value, np.ndarray):
+    if is_really(value, np.ndarray):
         return value if value.dtype.kind in "biufc" else None
-    if isinstance(value, np.generic) and value.dtype.kind in "biufc":
+    if is_really(value, np.generic) and value.dtype.kind in "biufc":
         return np.asarray(value)
     if type(value) is list and value and len(value) <= _ROWS and {type(part) for part in value} <= {int, float, bool}:
         return _numbers(value)
-    return _numbers(value) if type(value) in (int, float, bool) else None
+    return _numbers(value) if is_exactly(value, int, float, bool) else None
 
 
 def _numbers(value: Any) -> Any:

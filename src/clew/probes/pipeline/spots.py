@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from types import CodeType
 from typing import Any
 
 from clew.errors import OptionError
+from clew.probes.lines import source
+from clew.recorder.fingerprints import original_code
 from clew.recorder.plan import Plan, Watched
+from clew.values.classes import is_exactly
 
 Params = str | int | Iterable[str | int] | Mapping[str, str | int] | None
 Result = str | tuple[str, ...] | None
@@ -28,6 +33,7 @@ class Spot:
         module: str = "",
         file: str = "",
         line: int = 0,
+        code: CodeType | None = None,  # of the function that is called; says file and line too
         names: Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]],
         result: str | tuple[str, ...] = RESULT,
         kind: str = "stage",  # or dataset, transform, collate, loader, model, loss, optimizer, table
@@ -37,8 +43,9 @@ class Spot:
         self.stage = stage
         self.function = function
         self.module = module
-        self.file = file
-        self.line = line
+        self.code = code
+        self.file = file if code is None else code.co_filename
+        self.line = line if code is None else code.co_firstlineno
         self.names = names  # from the arguments of a call to what is captured, by name
         self.result = result
         self.kind = kind
@@ -57,6 +64,8 @@ class Spot:
                 Watched("items", "item"),
             )
             plan = Plan(self.function, self.module, self.file, self.line, watched, [self.line], [False], dedupe=False)
+            if self.code is not None:
+                plan.code, plan.source = self.code, partial(source.text_of, self.code)
             plan.always = False
             plan = _plans.setdefault(key, plan)
         return plan
@@ -67,7 +76,7 @@ class Spot:
             return {}
         if isinstance(self.result, str):
             return {self.result: result}
-        if type(result) in (tuple, list) and len(result) == len(self.result):
+        if is_exactly(result, tuple, list) and len(result) == len(self.result):
             return dict(zip(self.result, result, strict=True))
         return {RESULT: result}
 
@@ -89,15 +98,14 @@ def spot_of(
     qualified = qualified.rpartition("<locals>.")[2]
     if receiver is None:
         receiver = owner is not None or _is_method(function)
-    code = getattr(function, "__code__", None)
+    code = original_code(function)
     names = Names(function, params, receiver)
     named = _result_name(result, names.known)
     return Spot(
         stage,
         f"{owner.__qualname__.rpartition('<locals>.')[2]}.{qualified.rpartition('.')[2]}" if owner else qualified,
         module=getattr(function, "__module__", "") or "",
-        file=code.co_filename if code is not None else "",
-        line=code.co_firstlineno if code is not None else 0,
+        code=code,
         names=names,
         result=named,
         kind=kind,

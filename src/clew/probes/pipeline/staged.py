@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from clew.recorder.endings import describe
 from clew.recorder.live import LiveCall, as_it_is, place_of
 from clew.records import Passage, Value, passage_from
-from clew.values import SCALARS, decode
+from clew.values import SCALAR_IDS, decode
+from clew.values.classes import is_exactly
 
 if TYPE_CHECKING:
     from clew.recorder.recorder import Recorder
@@ -24,10 +25,8 @@ _LOOKED_INTO = 64  # items of a container whose device is looked at
 class StagedCall(LiveCall):
     """A call that belongs to a stage. It is written when the trace says so: at once, or when something has failed."""
 
-    __slots__ = ("_before", "inputs", "meta", "outputs", "parent_call", "spot", "stage", "written")
-
     def __init__(self, spot: Spot, recorder: Recorder, named: dict[str, Any]) -> None:
-        super().__init__(spot.plan(tuple(named)), recorder, None)
+        super().__init__(spot.plan(tuple(named)), recorder)
         self.spot = spot
         self.stage = spot.stage
         self.meta: dict[str, Any] = {}
@@ -94,7 +93,7 @@ class StagedCall(LiveCall):
 
 def taken(value: Any) -> Any:
     """A value as it is now: a scalar, or its written form."""
-    if type(value) in SCALARS:
+    if id(type(value)) in SCALAR_IDS:
         return value
     thread = get_ident()
     looking.add(thread)
@@ -114,15 +113,15 @@ def devices_of(named: dict[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
 
     def look(value: Any, path: str, depth: int) -> None:
-        if torch is not None and isinstance(value, torch.Tensor):
+        if torch is not None and issubclass(type(value), torch.Tensor):
             if value.device.type != "cpu":
                 found[path] = str(value.device)
-        elif depth < 3 and type(value) in (list, tuple):
+        elif depth < 3 and is_exactly(value, list, tuple):
             for number, item in enumerate(value[:_LOOKED_INTO]):
                 look(item, f"{path}[{number}]", depth + 1)
         elif depth < 3 and type(value) is dict:
             for key, item in list(value.items())[:_LOOKED_INTO]:
-                look(item, f"{path}[{key!r}]" if type(key) in (str, int) else path, depth + 1)
+                look(item, f"{path}[{key!r}]" if is_exactly(key, str, int) else path, depth + 1)
 
     if torch is not None:
         for name, value in named.items():

@@ -12,7 +12,8 @@ from typing import Any, TypeVar, cast
 
 from clew.errors import OptionError, TargetError, nearest
 
-from .generators import passing_async_generator
+from .generators import passing_async_generator, passing_coroutine, passing_generator
+from .guard import attempt, call_once
 from .spots import Params, Result, Spot, spot_of
 from .swap import Swap
 from .tracing import current
@@ -45,16 +46,20 @@ class Passer:
 
     def __call__(self, twin: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tracing = current()
+        if tracing is None:
+            return twin(*args, **kwargs)
         flags = twin.__code__.co_flags
-        if flags & inspect.CO_GENERATOR:
-            return twin(*args, **kwargs) if tracing is None else tracing.generate(self.spot, twin, args, kwargs)
-        if flags & inspect.CO_COROUTINE:
-            return twin(*args, **kwargs) if tracing is None else tracing.wait(self.spot, twin, args, kwargs)
-        if flags & inspect.CO_ASYNC_GENERATOR:
-            if tracing is None:
-                return twin(*args, **kwargs)
-            return passing_async_generator(tracing, self.spot, twin, args, kwargs)
-        return twin(*args, **kwargs) if tracing is None else tracing.run(self.spot, twin, args, kwargs)
+        for flag, passing in _PASSING.items():
+            if flags & flag:
+                return passing(tracing, self.spot, twin, args, kwargs)
+        return tracing.run(self.spot, twin, args, kwargs)
+
+
+_PASSING: dict[int, Callable[..., Any]] = {
+    inspect.CO_GENERATOR: passing_generator,
+    inspect.CO_COROUTINE: passing_coroutine,
+    inspect.CO_ASYNC_GENERATOR: passing_async_generator,
+}
 
 
 def _ancestry(receiver: Any) -> tuple[type, ...]:
@@ -123,7 +128,7 @@ def put_in() -> None:
         _live += 1
         if _live == 1:
             for registered in _registered:
-                registered.put_in()
+                attempt(registered.put_in)
 
 
 def take_out() -> None:
@@ -133,7 +138,7 @@ def take_out() -> None:
         _live -= 1
         if _live == 0:
             for registered in _registered:
-                registered.take_out()
+                attempt(registered.take_out)
 
 
 def unreached(reached: set[str]) -> bool:
@@ -237,10 +242,13 @@ def _wrapped(target: Any, stage: str, params: Params, result: Result) -> Any:
     name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None) or type(target).__qualname__
     spot = spot_of(target, stage, params, result, name=name, receiver=False)
 
+    def passing(once: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tracing = current()
+        return once(*args, **kwargs) if tracing is None else tracing.run(spot, once, args, kwargs)
+
     @functools.wraps(target, updated=())
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        tracing = current()
-        return target(*args, **kwargs) if tracing is None else tracing.run(spot, target, args, kwargs)
+        return call_once(passing, target, args, kwargs)
 
     _around.append(Registered(cast(FunctionType, wrapper), spot))
     return wrapper

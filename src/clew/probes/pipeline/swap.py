@@ -14,6 +14,11 @@ from functools import cache
 from types import CodeType, FunctionType
 from typing import Any, Protocol
 
+from clew.probes import pickling
+from clew.recorder.fingerprints import original_code_finders
+
+from .guard import call_once
+
 
 class Passing(Protocol):
     """Who is told of calls."""
@@ -105,10 +110,13 @@ class Swap:
         self.code = trampoline(self.before, self._arrive)
 
     def _arrive(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return call_once(self._pass, self.twin, args, kwargs)
+
+    def _pass(self, twin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         for user in self.users:
             if user.wants(args):
-                return user(self.twin, args, kwargs)
-        return self.twin(*args, **kwargs)
+                return user(twin, args, kwargs)
+        return twin(*args, **kwargs)
 
     @classmethod
     def add(cls, function: FunctionType, passing: Passing) -> None:
@@ -116,6 +124,7 @@ class Swap:
             swap = cls._all.get(function)
             if swap is None:
                 swap = cls._all[function] = cls(function)
+                pickling.remember(swap.code, swap.before)
                 function.__code__ = swap.code
             swap.users.insert(sum(user.rank > passing.rank for user in swap.users), passing)
 
@@ -130,3 +139,11 @@ class Swap:
                 del cls._all[function]
                 if function.__code__ is swap.code:  # else somebody has exchanged it since, and knows why
                     function.__code__ = swap.before
+
+
+def _code_before(function: FunctionType) -> CodeType | None:
+    swap = Swap._all.get(function)
+    return None if swap is None else swap.before
+
+
+original_code_finders.append(_code_before)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from .guard import attempt
 from .tracing import _threads, current
 
 _lock = threading.Lock()
@@ -31,7 +32,11 @@ def stop_inheriting() -> None:
 
 
 def _starting(thread: threading.Thread) -> None:
+    attempt(lambda: _adopt(thread))
+    _start(thread)
+
+
+def _adopt(thread: threading.Thread) -> None:
     tracing = current()
     if tracing is not None:
         _threads[thread] = tracing
-    _start(thread)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from clew import recording, trouble
 from clew.recorder.endings import describe
 from clew.recorder.live import place_of
+from clew.recorder.quiet import QUIET, is_quiet
 from clew.records import TraceFacts
 
 from .flow import Flow, Who, has_rows, id_of, rows_in
@@ -55,6 +56,8 @@ class RanDry(StopIteration):
 
 def current() -> Tracing | None:
     """The trace that calls of this thread, or task, belong to."""
+    if is_quiet():
+        return None
     here = _here.get()
     if here is not None and here.open:
         return here
@@ -73,10 +76,10 @@ def open_traces() -> list[Tracing]:
     return list(_open)
 
 
-def only(tracing: Tracing) -> None:
-    """In a worker: this trace and no other, whatever was open where the process comes from."""
+def leave_all() -> None:
+    """In a worker: whatever was open where the process comes from is none of its business."""
     _open.clear()
-    tracing.enter()
+    _here.set(None)
 
 
 @dataclass(slots=True)
@@ -90,6 +93,8 @@ class Source:
 
 class Tracing:
     """One trace, in the process that asked for it or in one of its workers."""
+
+    cut_batch: tuple[int, int] | None = None  # a loader's last batch was cut: its size, and what it was without
 
     def __init__(
         self,
@@ -397,10 +402,11 @@ class Tracing:
     def _call_by_name(self, call: StagedCall, sample: Any) -> None:
         """What the user wants the item to be called."""
         try:
-            if callable(self.id):
-                call.meta["called"] = self.id(sample)
-            else:
-                call.meta["called"] = sample[self.id] if hasattr(sample, "keys") else getattr(sample, self.id)
+            with QUIET:
+                if callable(self.id):
+                    call.meta["called"] = self.id(sample)
+                else:
+                    call.meta["called"] = sample[self.id] if hasattr(sample, "keys") else getattr(sample, self.id)
         except Exception as error:
             self.note(f"id= gave no name: {describe(error)}; items are called by their index or number")
 
@@ -455,33 +461,6 @@ class Tracing:
     def flush(self) -> None:
         if self.stored is not None:
             self.recorder.flush()
-
-    # ---- generators and coroutines
-
-    def generate(self, spot: Spot, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A generator of which everything it gives passes the stage."""
-        from .generators import passing_generator
-
-        return passing_generator(self, spot, original, args, kwargs)
-
-    async def wait(
-        self, spot: Spot, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        """A coroutine whose result passes the stage."""
-        named = self._named(spot, args, kwargs)
-        who = self.who(spot, named)
-        call = self.begin(spot, named, who) if who is not None else None
-        if call is None or who is None:
-            return await original(*args, **kwargs)
-        call.place = None  # other tasks run meanwhile; it is nobody's parent
-        try:
-            with self.flow.within(who):
-                result = await original(*args, **kwargs)
-        except BaseException as error:
-            self.fail(call, error)
-            raise
-        self.end(call, who, result)
-        return result
 
 
 def _trouble(what: str, error: Exception) -> None:

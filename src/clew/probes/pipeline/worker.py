@@ -13,6 +13,7 @@ from clew import recording
 
 from . import files, stages, tracing
 from .flow import Who
+from .guard import attempt
 from .tracing import Tracing
 
 
@@ -78,7 +79,7 @@ class WorkerStart:
         self._ticket = ticket
 
     def __call__(self, worker: int) -> None:
-        begin(self._ticket, worker)
+        attempt(lambda: begin(self._ticket, worker))
         if self._own is not None:
             self._own(worker)
 
@@ -86,6 +87,7 @@ class WorkerStart:
 def begin(ticket: Ticket, worker: int) -> None:
     """Trace from now on, until the process ends."""
     forked = next((known for known in tracing.open_traces() if known.key == ticket.key), None)
+    tracing.leave_all()  # whatever was open where the process comes from, also if this fails
     if forked is None:
         _join(ticket)
     traced = Tracing(
@@ -97,7 +99,7 @@ def begin(ticket: Ticket, worker: int) -> None:
     )
     traced.carries = ticket.carries
     traced.thread = threading.get_ident()
-    tracing.only(traced)
+    traced.enter()
     files.listen()
     if forked is None:
         stages.put_in()
@@ -108,7 +110,7 @@ def begin(ticket: Ticket, worker: int) -> None:
 def _join(ticket: Ticket) -> None:
     """A spawned process knows nothing yet: not even the run, unless it was told by its environment."""
     now = recording.current()
-    if ticket.folder and (now is None or now.path is None or now.path != Path(ticket.folder)):
+    if ticket.folder and (now is None or now.folder != Path(ticket.folder)):
         recording.join(Path(ticket.folder))
 
 

@@ -26,6 +26,7 @@ let rows: RunRow[] = [
   ),
   row("2026-11-12-k", "killed by the machine", "killed", 400_000, 36_400, 9_900_000_000),
   row("2026-11-11-e", "left early", "exited", 480_000, 12, 90_000),
+  row("2026-11-10-d", "the disk was full", "incomplete", 500_000, 12, 80_000),
   {
     ...row("2026-11-10-d", "damaged", "finished", 520_000, 0, 412),
     problem: "run.json cannot be read: it ends in the middle.",

@@ -162,13 +162,11 @@ function source({ q }: Ask): Source {
     const box = name === "scale" || name === "loss" ? lossAt(i) : tensor(64, 10);
     return { line, name, value: box, nth: same(SITES.slice(0, at)), of: same(SITES), now: i === at - 1 };
   });
-  const changed = q.get("call")?.endsWith("5") ? "the file was changed after this ran" : null;
   return {
     file: "/home/me/spirals/train.py",
     first: 20,
     lines: LINES,
     missing: null,
-    changed,
     total: SITES.length,
     at,
     values,

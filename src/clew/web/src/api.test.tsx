@@ -75,13 +75,23 @@ const ok = (body: unknown) => async () => new Response(JSON.stringify(body));
 const until = (check: () => void) => vi.waitFor(check, { timeout: 5000, interval: 5 });
 
 describe("a server", () => {
-  test("is asked with the token in a header, not in the address", async () => {
+  test("is asked without a token, for the browser has it as a cookie", async () => {
     const fetched = vi.fn(ok({ runs: [] }));
     vi.stubGlobal("fetch", fetched);
     await get("/api/runs", { q: 1 });
     const [url, init] = fetched.mock.calls[0] as unknown as [string, RequestInit];
     expect(url).toBe("/api/runs?q=1");
-    expect(init.headers).toHaveProperty("X-Clew-Token");
+    expect(init.headers).not.toHaveProperty("Authorization");
+  });
+  test("is asked with the token in a header where the page holds it", async () => {
+    document.head.innerHTML = '<meta name="clew-token" content="secret">';
+    const fetched = vi.fn(ok({ runs: [] }));
+    vi.stubGlobal("fetch", fetched);
+    await get("/api/runs", { q: 2 });
+    document.head.innerHTML = "";
+    const [url, init] = fetched.mock.calls[0] as unknown as [string, RequestInit];
+    expect(url).toBe("/api/runs?q=2");
+    expect(init.headers).toHaveProperty("Authorization", "Bearer secret");
   });
   test("that refuses is quoted", async () => {
     const refusal = { error: "No such run.", remedy: "Choose another.", slug: "no-run" };

@@ -107,8 +107,10 @@ function asNumber(value: Params[string]): number | null {
 
 // ---- the server -----------------------------------------------------------------------------------------------------
 
-function token(): string {
-  return new URLSearchParams(location.search).get("token") ?? "";
+/** In a notebook's frame the page holds the token itself; elsewhere the browser has it as a cookie. */
+function tokenHeader(): Record<string, string> {
+  const token = document.querySelector<HTMLMetaElement>('meta[name="clew-token"]')?.content;
+  return token ? { Authorization: `Bearer ${token}` } : {};
 }
 
 export function address(path: string, params: Params = {}): string {
@@ -138,7 +140,7 @@ export async function post<T>(path: string, body: unknown): Promise<T> {
 async function ask<T>(url: string, init: RequestInit): Promise<T> {
   let answer: Response;
   try {
-    answer = await fetch(url, { ...init, headers: { ...init.headers, "X-Clew-Token": token() } });
+    answer = await fetch(url, { ...init, headers: { ...init.headers, ...tokenHeader() } });
   } catch (problem) {
     if ((problem as Error).name === "AbortError") throw problem;
     throw new Refused(

@@ -5,7 +5,7 @@
 export type RunId = string; // opaque: as `Runs` gives it
 export type CallId = string; // "shard:number", opaque
 
-export type Status = "running" | "finished" | "failed" | "interrupted" | "exited" | "killed";
+export type Status = "running" | "finished" | "incomplete" | "failed" | "interrupted" | "exited" | "killed";
 
 /** A value as people see it; `text` is one line, cut by the server where it is long (`cut` says how much is left). */
 export interface ValueBox {
@@ -272,9 +272,8 @@ export interface CallDetail {
 export interface Source {
   file: string;
   first: number; // the line number of lines[0]
-  lines: string[];
-  missing: string | null; // why there is no text: "the file is gone"
-  changed: string | null; // "the file was changed after the run": the text may not be what ran
+  lines: string[]; // as the code was when it was recorded
+  missing: string | null; // why there is no text: "the run does not hold it"
   total: number; // changes in this call: the slider's length
   at: number; // 0 … total: after so many changes
   values: LineValue[];

@@ -11,6 +11,9 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+from clew.values.dtypes import checked_shape, read_dtype, read_shape
+from clew.values.numpy import from_bytes
+
 from .layout import damaged
 
 _NUMPY = {
@@ -40,6 +43,11 @@ class Writer:
         begin, self._length = self._length, self._length + len(data)
         self._kept.append(({"dtype": kind, "shape": list(shape), "data_offsets": [begin, self._length]}, data))
         return len(self._kept) - 1
+
+    def forget(self, count: int) -> None:
+        """Keep only the first so many: the others are not needed after all."""
+        del self._kept[count:]
+        self._length = self._kept[-1][0]["data_offsets"][1] if self._kept else 0
 
     def numpy(self, array: Any) -> dict[str, Any]:
         """An array of numbers, texts, dates or records; objects are none of ours."""
@@ -100,12 +108,15 @@ def _described(dtype: Any) -> Any:
 
 
 def _dtype(said: Any) -> Any:
+    """The kind of array that was described: of plain elements only, since it is laid over bytes."""
+    if isinstance(said, str):
+        return read_dtype(said)
     import numpy
 
-    if isinstance(said, str):
-        return numpy.dtype(said)
+    if not isinstance(said, dict):
+        raise TypeError("the kind of its elements is missing")
     if "of" in said:
-        return numpy.dtype((_dtype(said["of"]), tuple(said["shape"])))
+        return numpy.dtype((_dtype(said["of"]), read_shape(said["shape"])))
     records: Any = {**said, "formats": [_dtype(one) for one in said["formats"]]}
     return numpy.dtype(records)
 
@@ -118,7 +129,7 @@ class Reader:
             header = json.loads(bytes(view[8 : 8 + length]))
             self._data = view[8 + length :]
             self._said = {key: self._described(said) for key, said in header.items() if key != "__metadata__"}
-        except (struct.error, ValueError, KeyError, TypeError) as error:
+        except (struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise damaged(f"{name} is no safetensors file: {error}.") from None
 
     def _described(self, said: dict[str, Any]) -> tuple[str, tuple[int, ...], memoryview]:
@@ -137,10 +148,13 @@ class Reader:
         import numpy
 
         kind, shape, data = self._of(said["array"])
-        dtype = numpy.dtype(_NUMPY[kind])
-        if "dtype" in said:
-            dtype, shape = _dtype(said["dtype"]), tuple(said["shape"])
-        array = numpy.frombuffer(data, dtype).reshape(shape).copy() if len(data) else numpy.empty(shape, dtype)
+        try:
+            dtype = numpy.dtype(_NUMPY[kind])
+            if "dtype" in said:
+                dtype, shape = _dtype(said["dtype"]), tuple(said["shape"])
+            array = from_bytes(bytearray(data), dtype, list(shape))
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise damaged(f"{self._name}: array {said['array']} is not what its page says: {error}.") from None
         if said.get("order") == "F":
             array = numpy.asfortranarray(array)
         if said.get("frozen"):
@@ -151,9 +165,13 @@ class Reader:
         import torch
 
         kind, shape, data = self._of(said["array"])
-        if not len(data):
-            flat = torch.empty(0, dtype=getattr(torch, _TORCH[kind]))
-        else:
-            flat = torch.frombuffer(bytearray(data), dtype=getattr(torch, _TORCH[kind]))
-        tensor = flat.reshape(shape)
+        try:
+            dtype = getattr(torch, _TORCH[kind])
+            shape = checked_shape(list(shape), dtype.itemsize, len(data))
+        except (ValueError, TypeError, KeyError) as error:
+            raise damaged(f"{self._name}: array {said['array']} is not what its page says: {error}.") from None
+        held = torch.empty(len(data), dtype=torch.uint8)  # aligned as torch likes it, which a bytearray is not
+        if len(data):
+            held.numpy().data[:] = data
+        tensor = held.view(dtype).reshape(shape)
         return torch.view_as_complex(tensor) if said.get("complex") else tensor

@@ -33,6 +33,7 @@ _SECRETS = (
 _KEY = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY|PuTTY-User-Key-File-\d:")
 _SECRET_FOLDERS = {".ssh", ".aws", ".gnupg", ".azure", ".kube", ".docker", ".gcloud"}
 _NOT_DATA = {"__pycache__", ".git", ".hg", ".svn", ".ipynb_checkpoints"}
+_SAVED_MODEL = {"saved_model.pb", "saved_model.pbtxt", "fingerprint.pb", "keras_metadata.pb", "variables", "assets"}
 _OF_CODE = (".py", ".pyc", ".pyo", ".so", ".pyd", ".dll", ".dylib", ".pth", ".pyi")
 _OF_THE_MACHINE = ("/proc/", "/sys/", "/dev/", "/etc/", "/usr/", "/lib/", "/lib64/", "/bin/", "/var/lib/", "/System/")
 opened_bundles: set[str] = set()  # folders that bundles were loaded from: what is in them is no secret of this machine
@@ -66,6 +67,7 @@ class Assets:
         self._files: dict[str, str] = {}  # where it is → where it is in the bundle
         self._project = project_folder()
         self.roots: set[str] = set()
+        self.taken: list[str] = []  # files and folders of this machine that are in the bundle
         self.notices: list[str] = []
         self.added = [one for path in _listed(option) for one in self._add(path)]
 
@@ -82,9 +84,13 @@ class Assets:
         notes = how.notes
         touched = {os.path.realpath(place) for place in (*notes.opened.values(), *notes.beyond.values())}
         search = _Search(self, notes.folder, touched, who)
-        args = [search.rewritten(arg) for arg in how.args]
-        kwargs = {name: search.rewritten(value) for name, value in how.kwargs.items()}
-        for name, value in _left_to_default(how):
+        names = _argument_names(how)
+        held = {name for name in (*names, *how.kwargs) if how.path_arguments is None or name in how.path_arguments}
+        args = [search.rewritten(arg) if name in held else arg for name, arg in zip(names, how.args, strict=True)]
+        kwargs = {name: search.rewritten(arg) if name in held else arg for name, arg in how.kwargs.items()}
+        others = [arg for name, arg in (*zip(names, how.args, strict=True), *how.kwargs.items()) if name not in held]
+        left_out = [os.path.realpath(os.path.join(notes.folder, arg)) for arg in others if isinstance(arg, str)]
+        for name, value in _left_to_default(how) if how.path_arguments is None else ():
             rewritten = search.rewritten(value, words=True)
             if _holds_asset(rewritten):
                 kwargs[name] = rewritten
@@ -94,7 +100,10 @@ class Assets:
             if self._known(place) is None and self._is_wanted(place):
                 what = f"{who} opens {given} in a way that clew cannot lead into the bundle."
                 raise GraphError("bundle-file", what, "Give the path to the constructor as an argument.")
-        opened = [(given, place, self._take(place, who)) for given, place in self._noticed(notes)]
+        noticed = [
+            one for one in self._noticed(notes) if not any(_is_in(os.path.realpath(one[1]), p) for p in left_out)
+        ]
+        opened = [(given, place, self._take(place, who)) for given, place in noticed]
         self._looked_for(notes, who)
         return Taken(args, kwargs, [said for one in opened for said in self._noted(*one, notes.folder)])
 
@@ -107,6 +116,13 @@ class Assets:
             if self._known(place) is None:
                 said = f"{who} looks for {given} and does not open it: elsewhere it will not be there"
                 self.notices.append(f"{said}. assets=[{given!r}] takes it along.")
+
+    def of_step(self, path: Any, who: str) -> Any:
+        """A constant path that a step of the pipeline itself reads, as a path into the bundle."""
+        place = os.path.abspath(path)
+        if not os.path.isfile(place) or _belongs_to_python(place, self._project):
+            return path
+        return _Search(self, os.getcwd(), {os.path.realpath(place)}, who).rewritten(path)
 
     def of_module(self, given: str, place: str, who: str) -> Iterator[dict[str, str]]:
         """A file that a module reads when it is imported; one that must not be taken has to be where the graph runs."""
@@ -188,12 +204,16 @@ class Assets:
         if known is not None:
             return known
         real = os.path.realpath(place)
-        self._allow(real, who, named)
+        self._allow(place, who, named)
+        if os.path.isdir(real) and _is_broad(real) and not _is_saved_model(real):
+            what = f"{who} was given {real}, which holds the whole project."
+            raise GraphError("bundle-file", what, f"Give a folder with the data alone, or {_leaving_out(place)}.")
         file = f"{ASSETS}/{len(self._files)}/{os.path.basename(place.rstrip(os.sep)) or 'root'}"
         files = list(self._inside(real, file, who, named)) if os.path.isdir(real) else [(real, file)]
         for source, name in files:
             self._staging.copy(source, name)
         self._files[real] = file
+        self.taken.append(place)
         return file
 
     def take(self, place: str, who: str) -> str:
@@ -201,12 +221,10 @@ class Assets:
 
     def _inside(self, folder: str, file: str, who: str, named: bool) -> Iterator[tuple[str, str]]:
         """The files of a folder; links are followed if they lead to what could be taken by itself."""
-        if _is_broad(folder):
-            what = f"{who} was given {folder}, which holds the whole project."
-            raise GraphError(
-                "bundle-file", what, "Give a folder with the data alone, or leave it out: assets=function."
-            )
+        only = _SAVED_MODEL if _is_broad(folder) else None  # a model that was saved beside the program: "./"
         for base, folders, names in os.walk(folder, followlinks=False):
+            if only is not None and base == folder:
+                folders[:], names = [one for one in folders if one in only], [one for one in names if one in only]
             folders[:] = sorted(f for f in folders if f not in _NOT_DATA and not self._is_ours(os.path.join(base, f)))
             for name in [*folders, *sorted(names)]:
                 source = os.path.join(base, name)
@@ -216,25 +234,24 @@ class Assets:
                     continue
                 if not os.path.isfile(source):
                     what = f"{source}, in a folder that {who} was given, is a link to a folder or no plain file."
-                    raise GraphError(
-                        "bundle-file", what, "Put the files themselves there, or leave it out: assets=function."
-                    )
-                self._allow(os.path.realpath(source), who, named)
-                _refuse_secrets(source, who)
+                    raise GraphError("bundle-file", what, f"Put the files themselves there, or {_leaving_out(source)}.")
+                self._allow(source, who, named)
+                _refuse_secrets(source, source, who)
                 inside = os.path.relpath(source, folder).replace(os.sep, "/")
                 yield source, f"{file}/{inside}"
 
     def _is_ours(self, path: str) -> bool:
         return os.path.abspath(path) in (str(self._staging.target), str(self._staging.folder))
 
-    def _allow(self, real: str, who: str, named: bool) -> None:
-        _refuse_secrets(real, who)
+    def _allow(self, place: str, who: str, named: bool) -> None:
+        real = os.path.realpath(place)
+        _refuse_secrets(real, place, who)
         allowed = (self._project, *opened_bundles)
         if self._anywhere or named or any(_is_in(real, folder) for folder in allowed):
             return
         what = f"{who} uses {real}, which is outside the project folder ({self._project})."
-        ways = 'Take it along with assets="anywhere", or leave it out with assets=function.'
-        raise GraphError("bundle-file", what, ways)
+        taking = f'Take it along with save(..., assets=[{real!r}]), or all such files with assets="anywhere"'
+        raise GraphError("bundle-file", what, f"{taking}; or {_leaving_out(place)}.")
 
 
 class _Search:
@@ -294,8 +311,19 @@ class _Search:
         if words:
             return False
         said = f"{self._who} was given {text!r}, which is also the name of {place}: it was taken for a path"
-        self._assets.notices.append(f"{said}. To leave it as it is, give save() assets=function.")
+        self._assets.notices.append(f"{said}. If it is none, {_leaving_out(place)}.")
         return True
+
+
+def _argument_names(how: Made) -> list[str]:
+    """The names of the arguments that a constructor was given by their place."""
+    try:
+        parameters = list(inspect.signature(how.cls).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    placed = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    rest = next((one.name for one in parameters if one.kind is one.VAR_POSITIONAL), "")
+    return [*placed, *[rest] * len(how.args)][: len(how.args)]
 
 
 def _left_to_default(how: Made) -> Iterator[tuple[str, Any]]:
@@ -343,13 +371,17 @@ def _holds_files(folder: str) -> bool:
     return os.path.isdir(folder) and any(names for _, _, names in os.walk(folder))
 
 
-def _refuse_secrets(path: str, who: str) -> None:
+def _leaving_out(place: str) -> str:
+    return f"leave it out with save(..., assets=lambda path: path != {place!r})"
+
+
+def _refuse_secrets(path: str, place: str, who: str) -> None:
     parts = path.split(os.sep)
     name = parts[-1].lower()
     is_named_so = any(fnmatch.fnmatch(name, pattern) for pattern in _SECRETS) or _SECRET_FOLDERS.intersection(parts)
     if is_named_so or _holds_key(path):
         what = f"{who} uses {path}, which looks like a secret; secrets are never put into a bundle."
-        raise GraphError("bundle-secret", what, "Read it where the graph runs, or leave it out with assets=function.")
+        raise GraphError("bundle-secret", what, f"Read it where the graph runs, or {_leaving_out(place)}.")
 
 
 def _holds_key(path: str) -> bool:
@@ -367,6 +399,10 @@ def _belongs_to_python(place: str, project: str) -> bool:
         return True
     installed = (os.path.realpath(prefix) + os.sep for prefix in {sys.prefix, sys.base_prefix})
     return any(real.startswith(root) for root in (*_OF_THE_MACHINE, *installed) if not project.startswith(root))
+
+
+def _is_saved_model(folder: str) -> bool:
+    return any(os.path.isfile(os.path.join(folder, name)) for name in ("saved_model.pb", "saved_model.pbtxt"))
 
 
 def _is_broad(folder: str) -> bool:

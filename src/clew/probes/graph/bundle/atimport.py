@@ -29,7 +29,7 @@ _METHODS = frozenset(
 )
 
 
-class _UnclearError(Exception):
+class UnclearError(Exception):
     """What an expression is cannot be told without running it."""
 
 
@@ -41,7 +41,7 @@ def read(tree: ast.AST, scope: dict[str, Any]) -> Iterator[tuple[int, Any]]:
             continue
         try:
             path = _path(call, scope)
-        except _UnclearError:
+        except UnclearError:
             path = None
         if path is not None or name in _OPENERS:
             yield call.lineno, path
@@ -73,31 +73,47 @@ def _path(call: ast.Call, scope: dict[str, Any]) -> Any:
     if isinstance(call.func, ast.Attribute):
         try:
             owner = _value(call.func.value, scope)
-        except _UnclearError:
+        except UnclearError:
             owner = None
         if isinstance(owner, PurePath):
             return owner
     if not call.args:
-        raise _UnclearError
+        raise UnclearError
     path = _value(call.args[0], scope)
     if not isinstance(path, str | PurePath):
-        raise _UnclearError
+        raise UnclearError
     return path
+
+
+def constant(node: ast.AST, scope: dict[str, Any]) -> Any:
+    """What an expression of constants, texts and paths, and of plain containers of those, is."""
+    if isinstance(node, ast.Dict):
+        if None in node.keys:
+            raise UnclearError
+        return {constant(k, scope): constant(v, scope) for k, v in zip(node.keys, node.values, strict=True) if k}
+    if isinstance(node, ast.List | ast.Tuple | ast.Set):
+        kind = {ast.List: list, ast.Tuple: tuple, ast.Set: set}[type(node)]
+        return kind(constant(item, scope) for item in node.elts)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        number = node.operand.value
+        if isinstance(number, int | float):
+            return -number
+    return _value(node, scope)
 
 
 def _value(node: ast.AST, scope: dict[str, Any]) -> Any:
     """What an expression of texts and paths is."""
-    found: Any = _UnclearError
+    found: Any = UnclearError
     if isinstance(node, ast.Constant):
         found = node.value
     elif isinstance(node, ast.Name):
-        found = scope.get(node.id, _UnclearError)
+        found = scope.get(node.id, UnclearError)
     elif isinstance(node, ast.Attribute):
         owner = _value(node.value, scope)
         if isinstance(owner, ModuleType):
-            found = vars(owner).get(node.attr, _UnclearError)
+            found = vars(owner).get(node.attr, UnclearError)
         elif type(owner) in (str, type(Path())):
-            found = getattr(owner, node.attr, _UnclearError)
+            found = getattr(owner, node.attr, UnclearError)
     elif isinstance(node, ast.Subscript):
         found = _item(_value(node.value, scope), _value(node.slice, scope))
     elif isinstance(node, ast.BinOp):
@@ -108,8 +124,8 @@ def _value(node: ast.AST, scope: dict[str, Any]) -> Any:
         found = _value(node.value, scope)
     elif isinstance(node, ast.Call) and not node.keywords:
         found = _called(_value(node.func, scope), [_value(arg, scope) for arg in node.args])
-    if found is _UnclearError:
-        raise _UnclearError
+    if found is UnclearError:
+        raise UnclearError
     return found
 
 
@@ -120,29 +136,29 @@ def _is_text(*values: Any) -> bool:
 def _item(owner: Any, key: Any) -> Any:
     is_known = type(owner) in (dict, list, tuple, str, type(Path().parents)) and type(key) in (int, str)
     try:
-        return owner[key] if is_known else _UnclearError
+        return owner[key] if is_known else UnclearError
     except (KeyError, IndexError, TypeError):
-        return _UnclearError
+        return UnclearError
 
 
 def _joined(operation: ast.operator, left: Any, right: Any) -> Any:
     if not _is_text(left, right):
-        return _UnclearError
+        return UnclearError
     try:
         return left / right if isinstance(operation, ast.Div) else left + right
     except TypeError:
-        return _UnclearError
+        return UnclearError
 
 
 def _called(function: Any, args: list[Any]) -> Any:
     owner = getattr(function, "__self__", None)
     is_method = type(owner) in (str, type(Path())) and getattr(function, "__name__", "") in _METHODS
     if not _is_text(*args) or not (function is str or function is Path or is_method or _is_harmless(function)):
-        return _UnclearError
+        return UnclearError
     try:
         return function(*args)
     except (TypeError, ValueError, OSError):
-        return _UnclearError
+        return UnclearError
 
 
 def _is_harmless(function: Any) -> bool:

@@ -6,7 +6,6 @@ import ast
 import builtins
 import importlib.machinery
 import importlib.util
-import linecache
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -20,16 +19,19 @@ from clew.probes.lines.engine import original_code
 
 from . import atimport, running, texts
 from .layout import CODE, PARTS
+from .modules import is_user_module, is_whole, text_of
+from .modulestate import MADE_ANEW, ModuleState, unwrapped
 from .names import CannotSaveError, private_prefix, public_name
-
-# Of these a new one does: locks, variables of types and of contexts. What else cannot be saved may hold something.
-_MADE_ANEW = frozenset({"_thread", "threading", "typing", "types", "_contextvars", "contextvars"})
 
 
 class Code:
     """What of the user's own is needed, found from the functions and classes that are referred to."""
 
-    def __init__(self, encode: Callable[[Any], Any]) -> None:
+    def __init__(
+        self,
+        encode: Callable[[Any], Any],
+        name_container: Callable[[Any, Callable[[], dict[str, Any]]], None],
+    ) -> None:
         self.encode = encode
         self.modules: dict[str, dict[str, Any]] = {}  # public name → what the page says
         self.texts: dict[str, str] = {}  # file in the bundle → text
@@ -41,6 +43,8 @@ class Code:
         self.notices: list[str] = []
         self._taken: dict[str, ModuleType] = {}
         self._excerpts: dict[str, Excerpt] = {}
+        self.state = ModuleState(encode, self.refer, self._container_named)
+        self._name_container = name_container
 
     # ---- functions and classes
 
@@ -49,18 +53,28 @@ class Code:
         module = sys.modules.get(str(getattr(thing, "__module__", None)))
         if module is None or not is_user_module(module):
             return self.library(thing)
+        if isinstance(thing, FunctionType) and is_whole(module) and not has_own_name(thing, module):
+            try:  # a name may have been given to it after the module was imported
+                return self._part(thing, module)
+            except CannotSaveError:
+                pass
         return self.by_name(thing, module) or self._part(thing, module)
 
     def by_name(self, thing: Any, module: ModuleType) -> dict[str, Any] | None:
         """Something that a module of the user's has under a name; None if its text does not say what the name is."""
         path = _path_in(module, thing)
         root = path.partition(".")[0] if path is not None else ""
-        if path is None or not (_is_whole(module) or self._excerpt(module).defines(root)):
+        if path is None or not (is_whole(module) or self._excerpt(module).defines(root)):
             return None
-        if _is_whole(module) and texts.is_stale(thing):
+        if is_whole(module) and texts.is_stale(thing):
             said = f"{module.__file__} has changed since it was imported ({thing.__qualname__} is not what is running)"
             self.notices.append(f"{said}: the bundle has it as it is now.")
+        self.state.reach(thing, module, path)
         return {"$": "code", "module": self._take(module, root), "name": path}
+
+    def _container_named(self, value: Any, module: ModuleType, name: str) -> None:
+        """A container that a module's text makes as it is: whoever else holds it, finds it there."""
+        self._name_container(value, lambda: {"$": "code", "module": self._take(module), "name": name})
 
     def library(self, thing: Any) -> dict[str, Any]:
         owner: Any = getattr(thing, "__objclass__", None)  # of a method of C that belongs to a class: `str.upper`
@@ -95,6 +109,7 @@ class Code:
         text = f"def part({', '.join(held)}):\n{body}    return made\n"
         needed = sorted(texts.global_names(text) & set(vars(module)))
         name = self._take(module, *needed)
+        self.state.reach_part(thing, module)
         said: dict[str, Any] = {"$": "part", "module": name, "name": thing.__qualname__, "line": _line_of(thing)}
         said["held"] = {free: self.encode(value) for free, value in held.items()}
         if isinstance(thing, FunctionType):
@@ -108,7 +123,7 @@ class Code:
 
     def _take(self, module: ModuleType, *names: str) -> str:
         """A module, or of a script and of a notebook these names of it. Its name in the bundle."""
-        if _is_whole(module):
+        if is_whole(module):
             return self.add(module)
         excerpt = self._excerpt(module)
         for name in names:
@@ -207,14 +222,19 @@ class Code:
     def finish(self) -> None:
         """Write the excerpts, when everything that is needed of them is known."""
         done: dict[str, int] = {}
-        while any(excerpt.size != done.get(key) for key, excerpt in self._excerpts.items()):
+        state: dict[str, list[Any]] = {}
+        while any(excerpt.size != done.get(key) for key, excerpt in self._excerpts.items()) or self.state.is_pending:
             for key, excerpt in list(self._excerpts.items()):
                 done[key] = excerpt.size
                 excerpt.encode_values()
+            for module, entry in self.state.encoded():
+                state.setdefault(self._take(module), []).append(entry)
         for excerpt in self._excerpts.values():
             file = f"{CODE}/{excerpt.name.replace('.', '/')}.py"
             self.texts[file] = excerpt.text()
             self.modules[excerpt.name] = {"file": file, "package": False, "names": excerpt.encoded}
+        for name, entries in state.items():
+            self.modules[name]["state"] = entries
 
 
 class Excerpt:
@@ -247,6 +267,8 @@ class Excerpt:
         if text is None:
             self._values[name] = value
         else:
+            if not isinstance(value, Operator) or not hasattr(value.target, "__self__"):
+                self._code.state.reach(value, self._module, name)
             self._define(text)
 
     def defines(self, name: str) -> bool:
@@ -260,6 +282,9 @@ class Excerpt:
         self._texts.append(text)
         for inner in sorted(used - early):
             self.need(inner)
+        for module in (vars(self._module).get(inner) for inner in sorted(used)):
+            if isinstance(module, ModuleType) and is_user_module(module):
+                self._code.state.reach_module(module, texts.attribute_names(text))
         self._code.imports(text, "", private_prefix(self._module.__name__))
 
     def _import(self, name: str, value: Any) -> str | None:
@@ -277,9 +302,10 @@ class Excerpt:
         if module is None or vars(module).get(path) is not value:
             return None
         if is_user_module(module):
-            if not _is_whole(module):
+            if not is_whole(module):
                 return None
             self._code.add(module)
+            self._code.state.reach(target, module, path)
         else:
             self._code.packages.add(str(home).partition(".")[0])
         return f"from {public_name(str(home))} import {path} as {name}"
@@ -312,7 +338,7 @@ class Excerpt:
             try:
                 self.encoded[name] = self._code.encode(value)
             except CannotSaveError as reason:
-                text = self._assigned(name) if type(value).__module__ in _MADE_ANEW else None
+                text = self._assigned(name) if type(value).__module__ in MADE_ANEW else None
                 if text is None:
                     raise CannotSaveError(f"the global `{name}` that it uses cannot be saved: {reason}") from None
                 del self._values[name]
@@ -330,35 +356,6 @@ class Excerpt:
         return vars(self._module).get("annotations") is __future__.annotations
 
 
-def is_user_module(module: ModuleType) -> bool:
-    """Whether a module is the user's own."""
-    if module.__name__ == "__main__":
-        return True
-    file = getattr(module, "__file__", None)
-    if file is None:
-        paths = list(getattr(module, "__path__", ()))  # a package without __init__.py
-        return bool(paths) and not is_library(os.path.join(paths[0], "x.py"))
-    return isinstance(file, str) and file.endswith(".py") and not is_library(file)
-
-
-def _is_whole(module: ModuleType) -> bool:
-    """Whether a module can be run again: a script that is running, and a notebook, cannot."""
-    spec = getattr(module, "__spec__", None)
-    running = public_name(module.__name__) == "__main__" or getattr(spec, "_initializing", False)
-    return not running and (text_of(module) is not None or hasattr(module, "__path__"))
-
-
-def text_of(module: ModuleType) -> str | None:
-    file = getattr(module, "__file__", None)
-    if not isinstance(file, str):
-        return None
-    linecache.checkcache(file)
-    lines = linecache.getlines(file, vars(module))
-    if not lines and os.path.isfile(file):
-        return ""
-    return "".join(lines) if lines else None
-
-
 def _path_in(module: ModuleType, thing: Any) -> str | None:
     """The name under which a module has a function or class."""
     found: Any = module
@@ -372,17 +369,13 @@ def _path_in(module: ModuleType, thing: Any) -> str | None:
     return next((name for name, value in list(vars(module).items()) if _is_it(value, thing)), None)
 
 
+def has_own_name(thing: Any, module: ModuleType) -> bool:
+    """Whether a function is what its module has under the name that it was defined with."""
+    return "<" not in thing.__qualname__ and _path_in(module, thing) == thing.__qualname__
+
+
 def _is_it(value: Any, thing: Any) -> bool:
     return value is thing or unwrapped(value) is thing
-
-
-def unwrapped(value: Any) -> Any:
-    """What was there before clew.op was put on it."""
-    if isinstance(value, Operator):
-        return value.target
-    if isinstance(value, FunctionType) and value.__dict__.get("__clew_op__"):
-        return value.__dict__["__wrapped__"]
-    return value
 
 
 def _line_of(thing: Any) -> int:

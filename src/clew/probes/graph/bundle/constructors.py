@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from clew import trouble
 from clew.probes.graph import tensorflow
 
 from . import atcall
@@ -22,7 +23,7 @@ _listening = threading.local()
 _installed = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)  # compared by identity: two constructors that did the same have two sets of notes
 class Notes:
     """What was noticed while one constructor ran."""
 
@@ -123,6 +124,7 @@ def noticed(path: str | os.PathLike[str]) -> None:
     _note(getattr(_listening, "stack", []), "open", (os.fspath(path),))
 
 
+@trouble.entry_point()
 def looked(path: Any) -> None:
     """A file that is there was looked for."""
     stack = getattr(_listening, "stack", None)
@@ -180,6 +182,18 @@ def set_random_states(states: dict[str, Any]) -> None:
         import torch
 
         torch.set_rng_state(torch.from_numpy(states["torch"]))
+
+
+def reseed() -> None:
+    """Let the generators of the libraries in use go on from elsewhere."""
+    import random
+
+    random.seed()
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if numpy is not None and hasattr(numpy, "random"):
+        numpy.random.seed()
+    if torch is not None and hasattr(torch, "seed"):
+        torch.seed()
 
 
 def _same_state(a: Any, b: Any) -> bool:

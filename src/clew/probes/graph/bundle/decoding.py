@@ -15,19 +15,22 @@ from typing import Any
 from clew.errors import ClewError, GraphError
 from clew.probes.graph import tensorflow
 from clew.probes.graph.mapped import MapOperator
-from clew.probes.graph.operators import Operator, OperatorObject
+from clew.probes.graph.operators import Operator, OperatorObject, op
 from clew.probes.graph.savedmodels import SavedModel
 
 from . import constructors, kerasmodels, tensorflowmodels, torchmodules
 from .arrays import Reader
-from .code import unwrapped
 from .layout import ARRAYS, Bundle, damaged
+from .modulestate import unwrapped
+from .names import PREFIX
+from .policy import Policy
 from .redirect import redirected
-from .running import Package
+from .running import Package, refill
 
 _CONTAINERS: dict[str, Any] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 _BYTES: dict[str, Any] = {"bytes": bytes, "bytearray": bytearray}
 _CONSTANTS: dict[str, Any] = {"Ellipsis": ..., "NotImplemented": NotImplemented}
+_MODELS = frozenset({"exported", "torchscript", "saved model", "keras", "tf function", "tf module"})
 _NOT_YET = object()
 
 
@@ -46,10 +49,12 @@ def remaking(what: str, bundle: Bundle) -> Iterator[None]:
 class Decoder:
     """The values and objects of one load."""
 
-    def __init__(self, bundle: Bundle, package: Package, device: Any) -> None:
+    def __init__(self, bundle: Bundle, package: Package, device: Any, policy: Policy | None) -> None:
         self.bundle = bundle
+        self.policy = policy  # of a bundle that is trusted by names
         self.package = package
         self.device = device
+        self.objects: list[dict[str, Any]] = bundle.page["objects"]
         self._objects: dict[int, Any] = {}
         self._arrays: Reader | None = None
 
@@ -61,7 +66,10 @@ class Decoder:
         make = getattr(self, "_" + str(value["$"]).replace(" ", "_"), None)
         if make is None:
             raise damaged(f"{self.bundle.path}: a value of kind {value['$']!r}.")
-        return make(value)
+        made = make(value)
+        if self.policy is not None and value["$"] in _MODELS:
+            self.policy.admit(made)  # the caller has named it
+        return made
 
     @property
     def arrays(self) -> Reader:
@@ -78,6 +86,22 @@ class Decoder:
         return _CONTAINERS[said["$"]](self.decode(item) for item in said["items"])
 
     _set = _frozenset = _tuple
+
+    def _list(self, said: dict[str, Any]) -> list[Any]:
+        return [self.decode(item) for item in said["items"]]
+
+    def shared_container(self, said: Any) -> dict[str, Any] | None:
+        """Of a list, dictionary or set that several refer to, and that is not made yet: what it holds."""
+        if not isinstance(said, dict) or said["$"] != "object" or said["number"] in self._objects:
+            return None
+        content = self.objects[said["number"]]
+        return content if content["$"] in ("list", "dict", "set") else None
+
+    def adopt(self, said: dict[str, Any], container: Any) -> None:
+        """A container that the bundle's code has made is the one that all refer to; it gets what it held."""
+        content = self.decode(self.objects[said["number"]])
+        self._objects[said["number"]] = container
+        refill(container, content)
 
     def _dict(self, said: dict[str, Any]) -> dict[Any, Any]:
         return {self.decode(key): self.decode(item) for key, item in said["items"]}
@@ -151,11 +175,14 @@ class Decoder:
         return thing
 
     def _named(self, said: dict[str, Any]) -> Any:
-        return library_thing(said["name"], self.bundle)
+        thing = library_thing(said["name"], self.bundle)
+        return thing if self.policy is None else self.policy.library(said["name"], thing)
 
     def _method(self, said: dict[str, Any]) -> Any:
         owner = self.decode(said["self"])
         name = said["name"]
+        if self.policy is not None:
+            self.policy.member(owner, name)
         kind = owner if isinstance(owner, type) else type(owner)
         for cls in kind.__mro__:
             if name in vars(cls):
@@ -185,6 +212,8 @@ class Decoder:
         import torch
 
         tensor = self.arrays.torch(said).to(torchmodules.place_for(said["device"], self.device))
+        if "order" in said:
+            tensor = tensor.contiguous(memory_format=getattr(torch, said["order"]))
         if said.get("parameter"):
             return torch.nn.Parameter(tensor, requires_grad=bool(said.get("requires_grad")))
         return tensor.requires_grad_() if said.get("requires_grad") else tensor
@@ -196,6 +225,9 @@ class Decoder:
 
     def _exported(self, said: dict[str, Any]) -> Any:
         return torchmodules.loaded(said, self.bundle, self.device)
+
+    def _torchscript(self, said: dict[str, Any]) -> Any:
+        return torchmodules.loaded_script(said, self.bundle, self.device)
 
     # ---- TensorFlow
 
@@ -227,7 +259,7 @@ class Decoder:
     def _object(self, said: dict[str, Any]) -> Any:
         number = said["number"]
         if number not in self._objects:
-            objects = self.bundle.page["objects"]
+            objects = self.objects
             if not (isinstance(number, int) and 0 <= number < len(objects)):
                 raise damaged(f"{self.bundle.path}: there is no object {number}.")
             self._objects[number] = _NOT_YET
@@ -243,30 +275,36 @@ class Decoder:
         return found
 
     def _operator(self, said: dict[str, Any]) -> Operator:
-        return Operator(self.decode(said["target"]), name=said["name"], side_effects=said["side_effects"])
+        return Operator(self._called(said["target"]), name=said["name"], side_effects=said["side_effects"])
 
     def _map(self, said: dict[str, Any]) -> MapOperator:
-        return MapOperator(self.decode(said["inner"]), bool(said["star"]))
+        return MapOperator(self._called(said["inner"]), bool(said["star"]))
+
+    def _called(self, said: Any) -> Any:
+        function = self.decode(said)
+        return function if self.policy is None else self.policy.callable(function)
 
     def _operators_of(self, said: dict[str, Any]) -> OperatorObject:
         return OperatorObject(self.decode(said["value"]), said["side_effects"])
 
     def _made(self, said: dict[str, Any]) -> Any:
         """Run a constructor, once, with the arguments it had."""
-        cls = self.decode(said["class"])
+        cls = self._called(said["class"])
+        if isinstance(cls, type) and cls.__module__.startswith(PREFIX):
+            op(cls)  # by the author's program, not by its text: that it may be saved again
         args = [self.decode(arg) for arg in said["args"]]
         kwargs = {name: self.decode(value) for name, value in said["kwargs"]}
         states = {name: self.decode(state) for name, state in said.get("random", {}).items()}
         now = constructors.random_states() if states else {}
         try:
             constructors.set_random_states(states)
-            with redirected(self.package.table), remaking(f"the constructor of {_called(cls)}", self.bundle):
+            with redirected(self.package.table), remaking(f"the constructor of {_title(cls)}", self.bundle):
                 obj = cls(*args, **kwargs)
         finally:
             constructors.set_random_states(now)
         self._move(obj)
         if "weights" in said:
-            with remaking(f"giving {_called(cls)} its weights", self.bundle):
+            with remaking(f"giving {_title(cls)} its weights", self.bundle):
                 obj.load_state_dict(self.decode(said["weights"]))
                 obj.train(said["training"])
         if "build" in said and not obj.built:
@@ -300,7 +338,7 @@ class Decoder:
                 value._place(self.device)
 
     def _reduced(self, said: dict[str, Any], number: int | None = None) -> Any:
-        call, args = self.decode(said["call"]), [self.decode(arg) for arg in said["args"]]
+        call, args = self._called(said["call"]), [self.decode(arg) for arg in said["args"]]
         with remaking(f"making a {said['type']}", self.bundle):
             obj = call(*args)
         if number is not None:
@@ -318,12 +356,14 @@ class Decoder:
         return obj
 
 
-def _called(cls: Any) -> str:
+def _title(cls: Any) -> str:
     return cls.__qualname__ if isinstance(cls, type) else f"a {type(cls).__name__}"
 
 
 def _set_state(obj: Any, state: Any) -> None:
     """As Python's own copying does it."""
+    if torchmodules.is_module(obj) and isinstance(state, dict):
+        _lay_out(obj, state)
     if hasattr(obj, "__setstate__"):
         obj.__setstate__(state)
         return
@@ -334,6 +374,14 @@ def _set_state(obj: Any, state: Any) -> None:
         obj.__dict__.update(state)
     for name, value in (slots or {}).items():
         setattr(obj, name, value)
+
+
+def _lay_out(obj: Any, state: dict[str, Any]) -> None:
+    """Give an object its attributes one by one, as a constructor does: Python finds them quicker then than those that
+    `__setstate__` puts into its dictionary all at once, which counts where a module is called with single rows."""
+    for name, value in state.items():
+        if not hasattr(getattr(type(obj), name, None), "__set__"):
+            object.__setattr__(obj, name, value)
 
 
 def library_thing(name: str, bundle: Bundle) -> Any:

@@ -10,18 +10,22 @@ import copyreg
 import functools
 import math
 import sys
+from collections.abc import Callable
 from pathlib import PurePath
 from types import BuiltinFunctionType, EllipsisType, FunctionType, MethodType, ModuleType, NotImplementedType
 from typing import Any
 
-from clew.probes.graph import tensorflow
+from clew.probes.graph import lift, tensorflow
 from clew.probes.graph.mapped import MapOperator
-from clew.probes.graph.operators import Made, Operator, OperatorObject, made
+from clew.probes.graph.operators import UNKNOWN, Made, Operator, OperatorObject, made
 
-from . import constructors, tensorflowmodels, torchmodules
+from . import constructors, tensorflowmodels, torchclasses, torchmodules
 from .arrays import Writer
 from .assets import Asset, Assets
-from .code import Code, is_user_module, unwrapped
+from .code import Code
+from .containers import KINDS, Containers
+from .modules import is_user_module
+from .modulestate import unwrapped
 from .names import CannotSaveError, public_name
 
 _INLINE = 4096  # bytes that stand in the page itself
@@ -33,15 +37,19 @@ _CALLED = (FunctionType, BuiltinFunctionType, type(len), type(str.join), type(st
 class Encoder:
     """Turns what a graph holds into what a page can say."""
 
-    def __init__(self, assets: Assets, staging: Any) -> None:
+    def __init__(self, assets: Assets, staging: Any, *, prefer_export: bool = False) -> None:
         self.assets = assets
         self.staging = staging
+        self.prefer_export = prefer_export  # of torch modules whose class could be saved as well
+        self.module_classes_used = False  # a torch module was saved as its class and what it holds
         self.arrays = Writer()
-        self.code = Code(self.encode)
         self.objects: list[dict[str, Any] | None] = []
+        self.containers: Containers | None = Containers(self.objects)
+        self.code = Code(self.encode, self._name_container)
         self.warnings: list[str] = []
         self._known: dict[int, tuple[int, Any]] = {}  # the object is held, so that its number stays its own
         self._inside: set[int] = set()
+        self._is_copied = False
 
     def encode(self, value: Any) -> Any:
         kind = type(value)
@@ -54,11 +62,31 @@ class Encoder:
         plain = self._plain(value, kind)
         return plain if plain is not None else self._shared(value)
 
+    def encode_copied(self, value: Any) -> Any:
+        """A constant of a step: its containers are made anew for each run, and are nobody else's."""
+        before, self._is_copied = self._is_copied, True
+        try:
+            return self.encode(value)
+        finally:
+            self._is_copied = before
+
+    def _name_container(self, value: Any, refer: Callable[[], dict[str, Any]]) -> None:
+        if self.containers is not None:
+            self.containers.name(value, refer)
+
     # ---- plain data
 
     def _container(self, value: Any, kind: type) -> Any:
         if id(value) in self._inside:
             raise CannotSaveError(f"a {kind.__name__} that contains itself")
+        shared = self.containers if kind in KINDS and not self._is_copied else None
+        reference = None if shared is None else shared.met(value)
+        if reference is not None:
+            return reference
+        made = self._parts(value, kind)
+        return made if shared is None else shared.add(value, made)
+
+    def _parts(self, value: Any, kind: type) -> Any:
         self._inside.add(id(value))
         try:
             if kind is dict:
@@ -140,6 +168,8 @@ class Encoder:
     def forget(self, count: int) -> None:
         """Leave out what was written since a mark: it is not needed after all."""
         del self.objects[count:]
+        if self.containers is not None:
+            self.containers.forget(count)
         self._known = {key: known for key, known in self._known.items() if known[0] < count}
 
     def _shared(self, value: Any) -> dict[str, Any]:
@@ -148,11 +178,14 @@ class Encoder:
             number = len(self.objects)
             self._known[id(value)] = (number, value)
             self.objects.append(None)
+            before, self._is_copied = self._is_copied, False
             try:
                 self.objects[number] = self._object(value)
             except CannotSaveError:  # whoever asked may know another way, and the page has no holes
                 self.forget(number)
                 raise
+            finally:
+                self._is_copied = before
             return {"$": "object", "number": number}
         if self.objects[known[0]] is None and isinstance(value, FunctionType | _Cached):
             raise CannotSaveError("a function that holds itself through what it closes over")
@@ -160,22 +193,26 @@ class Encoder:
 
     def _object(self, value: Any) -> dict[str, Any]:
         if isinstance(value, FunctionType):
-            return self.code.refer(value)
+            return self.code.refer(lift.original(value))  # one that a pipeline defines was compiled with hooks in it
         if isinstance(value, _Cached):
             return self._cached(value)
-        if isinstance(value, Operator):
+        if type(value) in (Operator, MapOperator):
             return self.operator(value)
         if type(value) is OperatorObject:
             return {"$": "operators of", "value": self.encode(value._target), "side_effects": value._side_effects}
         array = self._array(value)
         if array is not None:
             return array
+        if torchmodules.is_script(value):
+            return torchmodules.script(value, self)
         how = made(value)
+        if how is UNKNOWN:
+            raise CannotSaveError(f"a {type(value).__qualname__}, of which could not be noted how it was made")
         if how is not None:
             return self._made(value, how)
         if torchmodules.is_module(value):
             return self._torch_module(value)
-        return tensorflowmodels.model(value, self) or self._reduced(value)
+        return torchmodules.script_method(value, self) or tensorflowmodels.model(value, self) or self._reduced(value)
 
     def _cached(self, value: Any) -> dict[str, Any]:
         """A function under `functools.lru_cache`: found by its name, or made again with an empty cache."""
@@ -189,18 +226,24 @@ class Encoder:
         return {**said, "call": made, "args": [self.encode(value.__wrapped__)]}
 
     def _torch_module(self, module: Any) -> dict[str, Any]:
-        """Exported with all sizes open; else its class and what it holds; else exported for the sizes seen."""
-        exported = torchmodules.exported(module, self, every=True)
-        if exported is not None:
-            return exported
-        count = self.mark()
+        """Its classes and what it holds, which runs as the original does; else exported, for the sizes that it can."""
+        if self.prefer_export or not torchclasses.is_at_hand(module):
+            exported = torchmodules.exported(module, self, every=True)
+            if exported is not None:
+                return exported
+        count, arrays = self.mark(), len(self.arrays)
         try:
-            return self._reduced(module)
+            reduced = self._reduced(module)
+            self.module_classes_used = True
+            return reduced
         except CannotSaveError:
-            exported = torchmodules.exported(module, self, every=False)
+            self.forget(count)
+            self.arrays.forget(arrays)
+            exported = torchmodules.exported(module, self, every=True) or torchmodules.exported(
+                module, self, every=False
+            )
             if exported is None:
                 raise
-            self.forget(count)
             return exported
 
     def operator(self, operator: Operator) -> dict[str, Any]:

@@ -45,3 +45,8 @@ def _naming(function: Callable[..., Any], renamed: Renamed) -> Callable[..., Any
         return function(*map(renamed, args[:1]), *args[1:], **kwargs)
 
     return named
+
+
+def is_stand_in(thing: Any) -> bool:
+    """Whether a function stands for one of a library's that finds modules by a text."""
+    return getattr(thing, "__globals__", None) is globals()

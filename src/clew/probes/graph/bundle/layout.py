@@ -8,7 +8,12 @@
       code/parts/0.py          functions and classes that have no name in a module
       arrays.safetensors       arrays and tensors
       models/0.pt2             torch modules, exported
+      models/1.pt              modules and functions of TorchScript
       assets/0/vocab.txt       files that constructors were given or have opened
+      examples.json            what it was recorded with, and what each step gave: for testing it
+      examples.safetensors     arrays of those
+      requirements.txt         the packages that its steps import, with exact versions
+      README.md                what goes in, what comes out and how to run it, for people
 
 Version 1: the first.
 """
@@ -30,13 +35,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from clew.errors import GraphError
-
-from .names import visible
+from clew.errors import GraphError, NotABundleError
+from clew.probes.graph.words import visible
 
 SCHEMA = 1
 GRAPH, SEAL = "graph.json", "graph.sha256"
 CODE, PARTS, MODELS, ASSETS, ARRAYS = "code", "code/parts", "models", "assets", "arrays.safetensors"
+EXAMPLES, EXAMPLES_ARRAYS = "examples.json", "examples.safetensors"
+REQUIREMENTS, README = "requirements.txt", "README.md"
 _CHUNK = 1 << 20
 _SMALL = 16 << 20  # models and arrays that are kept in memory once they are checked
 _MOST = 256 << 20  # of graph.json
@@ -156,7 +162,7 @@ class Bundle:
             return Folder(self.path)
         if not self.path.exists():
             what = f"{self.path} is not there."
-            raise GraphError("not-a-bundle", what, "Give the folder or zip that graph.save() has written.")
+            raise NotABundleError("not-a-bundle", what, "Give the folder or zip that graph.save() has written.")
         return Zip(self.path)
 
     # ---- checking
@@ -221,8 +227,9 @@ class Bundle:
     def _check(self, name: str) -> None:
         size = self.files[name]["size"]
         # Code is run from the bytes that were looked at, whatever happens to the file meanwhile. Files of the user's
-        # are for the code to open: there may be many.
-        if name.startswith(f"{CODE}/") or (size <= _SMALL and not name.startswith(f"{ASSETS}/")):
+        # are for the code to open, and those for people for them: there may be many.
+        is_for_others = name.startswith(f"{ASSETS}/") or name in (REQUIREMENTS, README)
+        if name.startswith(f"{CODE}/") or (size <= _SMALL and not is_for_others):
             data = self._kept[name] = self._bytes(name, size)
             digest = hashlib.sha256(data).hexdigest()
         else:

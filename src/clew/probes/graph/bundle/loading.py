@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from clew.errors import ClewError, GraphError
+from clew.probes.graph import signature
 from clew.probes.graph.graph import Graph
-from clew.probes.graph.nodes import Block, Build, Const, Event, Guard, Input, Ref, Step, Template, Where
+from clew.probes.graph.nodes import Block, Build, Const, Event, Guard, Input, Note, Ref, Step, Template, Where
 
-from . import schema, trust, versions
+from . import modulestate, notices, schema, trust, versions
 from .assets import opened_bundles
-from .decoding import Decoder, library_thing
+from .decoding import Decoder, library_thing, remaking
 from .layout import CODE, Bundle, as_it_should_be, damaged
+from .policy import Policy
 from .running import Package, refill
-from .saving import BundleWarning
 from .schema import MARKS
 
-_shared: weakref.WeakValueDictionary[tuple[str, str], World] = weakref.WeakValueDictionary()
+_shared: weakref.WeakValueDictionary[tuple[str, str, frozenset[str] | None], World] = weakref.WeakValueDictionary()
 _lock = threading.RLock()  # a constructor may load a bundle too
 
 
@@ -33,21 +33,21 @@ def load(
     bundle = Bundle(path)
     with as_it_should_be(bundle.path):
         schema.check(bundle)
-        trust.check(bundle, trusted)
-    if share:
+        policy = trust.check(bundle, trusted)
+    if share and bundle.page.get("settings", {}).get("share", True):
         with _lock:
-            key = (bundle.digest, str(device))
-            world = _shared.get(key) or _world(bundle, device)
+            key = (bundle.digest, str(device), None if policy is None else policy.names)
+            world = _shared.get(key) or _world(bundle, device, policy)
             _shared[key] = world
     else:
-        world = _world(bundle, device)
+        world = _world(bundle, device, policy)
     with _readable(bundle):
         return world.graph()
 
 
-def _world(bundle: Bundle, device: Any) -> World:
+def _world(bundle: Bundle, device: Any, policy: Policy | None) -> World:
     with _readable(bundle):
-        return World(bundle, device)
+        return World(bundle, device, policy)
 
 
 @contextmanager
@@ -71,23 +71,28 @@ def _readable(bundle: Bundle) -> Iterator[None]:
 class World:
     """What the loads of one bundle have in common: its modules and its objects."""
 
-    def __init__(self, bundle: Bundle, device: Any) -> None:
+    def __init__(self, bundle: Bundle, device: Any, policy: Policy | None) -> None:
         self.bundle = bundle
+        self.device = device
+        self.policy = policy
         self._say_differences()
         for name in trust.function_names(bundle):
-            library_thing(name, bundle)  # what is missing is told before anything runs
+            thing = library_thing(name, bundle)  # what is missing is told before anything runs
+            if policy is not None:
+                policy.library(name, thing)
         opened_bundles.add(os.path.realpath(bundle.folder))
         self.package = Package(bundle, self._table())
         weakref.finalize(self, self.package.forget).atexit = False
-        self.decoder = Decoder(bundle, self.package, device)
+        self.decoder = Decoder(bundle, self.package, device, policy)
         self._give_names()
+        self._give_state()
         self.operators = [self.decoder.decode(said) for said in bundle.page["operators"]]
 
     def _say_differences(self) -> None:
         found = versions.differences(self.bundle.page["versions"])
         if found:
             said = f"{self.bundle.path} was made with other versions: {', '.join(found)}."
-            warnings.warn(f"{said} Its results may differ.", BundleWarning, stacklevel=6)
+            notices.warn(f"{said} Its results may differ.")
 
     def _table(self) -> dict[str, str]:
         """Old paths → paths in the bundle; those that were relative, also as they are here when they are made whole."""
@@ -105,19 +110,41 @@ class World:
         for name, said in self.bundle.page["modules"].items():
             given = said.get("names", {})
             early = {key: self.decoder.decode(value) for key, value in given.items() if not self._needs_code(value)}
-            self.package.values[name] = {**{key: _empty(value) for key, value in given.items()}, **early}
+            self.package.values[name] = {**{key: self._empty(value) for key, value in given.items()}, **early}
         for name, said in self.bundle.page["modules"].items():
             for key, value in said.get("names", {}).items():
                 if self._needs_code(value):
-                    self._fill(vars(self.decoder.module(name)), key, self.decoder.decode(value))
+                    self._fill(vars(self.decoder.module(name)), key, value)
 
-    def _fill(self, scope: dict[str, Any], name: str, value: Any) -> None:
+    def _give_state(self) -> None:
+        """What modules got after they were imported; what needs their code comes last, as it may look at the rest."""
+        modules = self.bundle.page["modules"].items()
+        entries = [(name, address, value) for name, said in modules for address, value in said.get("state", ())]
+        for name, address, value in sorted(entries, key=lambda entry: self._needs_code(entry[2])):
+            with remaking(f"giving {name} the state it had", self.bundle):
+                modulestate.put(self.decoder.module(name), address, value, self.decoder.decode, self._fill)
+
+    def _fill(self, scope: dict[str, Any], name: str, said: Any) -> None:
         """Give a name its value; what is a container already, because definitions use it, stays the container it is."""
         there = scope.get(name)
-        if type(there) is type(value) and type(value) in (list, dict, set):
+        shared = self.decoder.shared_container(said)
+        if shared is not None and type(there).__name__ == shared["$"]:
+            self.decoder.adopt(said, there)
+            return
+        value = self.decoder.decode(said)
+        if isinstance(said, dict) and said["$"] == "object":
+            scope[name] = value
+        elif type(there) is type(value) and type(value) in (list, dict, set):
             refill(there, value)
         else:
             scope[name] = value
+
+    def _empty(self, said: Any) -> Any:
+        """What a name is until its value can be made: definitions may put something into it."""
+        said = self.decoder.shared_container(said) or said
+        if isinstance(said, list):
+            return []
+        return {"list": [], "dict": {}, "set": set()}.get(said["$"]) if isinstance(said, dict) else said
 
     def _needs_code(self, value: Any) -> bool:
         seen: set[int] = set()
@@ -137,15 +164,20 @@ class World:
         page = self.bundle.page
         inputs = [self._input(said) for said in page["inputs"]]
         graph = Graph(inputs, self._block(page["block"]), page.get("name", "pipeline"))
+        graph.signature = signature.from_page(page, inputs)
         graph.attrs = self.decoder.decode(page.get("attrs", {"$": "dict", "items": []}))
+        graph.notes = notes_in(page)
         graph.parallel = page.get("settings", {}).get("parallel", 1)
+        graph.shareable = page.get("settings", {}).get("share", True)
         graph.__dict__["_world"] = self  # alive while the graph is
+        graph.__dict__["trusted"] = True if self.policy is None else self.policy.names
         graph.__dict__["bundle"] = os.path.abspath(self.bundle.path)
+        graph.__dict__["device"] = self.device  # workers that load it again put it there, too
         return graph
 
     def _input(self, said: dict[str, Any]) -> Input:
         default = self.decoder.decode(said["default"]) if "default" in said else None
-        return Input(said["id"], said["name"], default, "default" in said)
+        return Input(said["id"], said["name"], default, "default" in said, "rest" in said)
 
     def _block(self, said: dict[str, Any]) -> Block:
         events: list[Event] = [
@@ -170,6 +202,7 @@ class World:
         )
         for mark in MARKS:
             setattr(step, mark, bool(said.get(mark)))
+        step.policy = self.policy
         return step
 
     def _guard(self, said: dict[str, Any]) -> Guard:
@@ -185,8 +218,6 @@ class World:
         return Const(self.decoder.decode(said))
 
 
-def _empty(said: Any) -> Any:
-    """What a name is until its value can be made: definitions may put something into it."""
-    if isinstance(said, list):
-        return []
-    return {"dict": {}, "set": set()}.get(said["$"]) if isinstance(said, dict) else said
+def notes_in(page: dict[str, Any]) -> list[Note]:
+    """What the author was told of when the graph was recorded."""
+    return [Note(kind, name, Where(*where), value) for kind, name, where, value in page.get("notes", ())]

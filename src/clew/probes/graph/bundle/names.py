@@ -5,11 +5,6 @@ from __future__ import annotations
 PREFIX = "clew_bundle_"
 
 
-def visible(text: str) -> str:
-    """What somebody else has written, fit to be read: nothing in it can begin a line, move the cursor or hide."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-
-
 class CannotSaveError(Exception):
     """Why something cannot go into a bundle."""
 

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from clew import trouble
+
 from . import constructors, redirect
 
 # Of a class, the name of its constructor: it stays the class that it is.
@@ -48,8 +50,8 @@ def watched() -> Iterator[None]:
     global _depth
     with _lock:
         _depth += 1
-        _watch()
     try:
+        _watch()
         yield
     finally:
         with _lock:
@@ -103,7 +105,7 @@ def _importing(original: Callable[..., Any]) -> Callable[..., Any]:
     def imported(name: str, *args: Any, **kwargs: Any) -> Any:
         found = original(name, *args, **kwargs)
         if name.partition(".")[0] in _ROOTS:
-            _watch()
+            _watch_more()
         return found
 
     return imported
@@ -113,9 +115,9 @@ def _led(original: Callable[..., Any], at: int) -> Callable[..., Any]:
     @functools.wraps(original, updated=())
     def led(*args: Any, **kwargs: Any) -> Any:
         if len(args) > at:
-            args = (*args[:at], _place(args[at]), *args[at + 1 :])
+            args = (*args[:at], _place_or_given(args[at]), *args[at + 1 :])
         else:
-            kwargs = {key: _place(value) for key, value in kwargs.items()}
+            kwargs = {key: _place_or_given(value) for key, value in kwargs.items()}
         return original(*args, **kwargs)
 
     return led
@@ -130,3 +132,8 @@ def _place(given: Any) -> Any:
     if place is given and os.path.exists(given):
         constructors.noticed(given)
     return place
+
+
+# in the user's constructor, where nothing of ours may fail
+_watch_more = trouble.entry_point()(_watch)
+_place_or_given = trouble.entry_point(lambda given: given)(_place)

@@ -4,53 +4,147 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
+from clew import env
 from clew.errors import ClewError, GraphError
-from clew.probes.graph import operations
-from clew.probes.graph.nodes import Block, Build, Const, Guard, Input, Ref, Step, Template, Where
+from clew.probes.graph import operations, signature, specs
+from clew.probes.graph.nodes import NOTES, Block, Build, Const, Guard, Input, Ref, Step, Template, Where
 from clew.probes.graph.operators import Operator
 
-from . import versions
+from . import environment, notices, selftest, versions
 from .assets import Assets, Option
-from .code import is_user_module
 from .encoding import Encoder
-from .layout import ARRAYS, SCHEMA
+from .keptexamples import KeptExamples
+from .layout import ARRAYS, README, REQUIREMENTS, SCHEMA, Bundle
+from .modules import is_user_module
 from .names import CannotSaveError, public_name
+from .readme import readme
 from .schema import MARKS
 from .staging import Staging
 
 if TYPE_CHECKING:
     from clew.probes.graph.graph import Graph
 
+_CLASS_FAILURES = ("bundle-cannot-save", "bundle-test", "bundle-remake", "bundle-unknown")
+_READING = ("open", "read", "load", "imread", "fromfile", "genfromtxt", "from_file")
 _WAYS = "Make it in the constructor of a clew.op class, give it as an input, or define it at the top of a module."
 
 
-class BundleWarning(UserWarning):
-    """Something about a bundle that its user should know."""
+def save(
+    graph: Graph,
+    target: str | os.PathLike[str],
+    assets: Option = None,
+    on_taken: Callable[[str, list[str]], None] | None = None,
+    test: bool | float = True,
+) -> Path:
+    """Write a graph with everything it needs, and test what was written: whole, or not at all.
 
-
-def save(graph: Graph, target: str | os.PathLike[str], assets: Option = None) -> Path:
-    """Write a graph with everything it needs: whole, or not at all."""
-    with Staging(target) as staging:
-        taken = Assets(assets, staging)
-        writer = _Writer(Encoder(taken, staging))
-        page = writer.page(graph)
-        taken.opened_by(graph.steps)
-        path = staging.finish(page)
-    for said in (*taken.notices, *writer.encoder.warnings, *writer.encoder.code.notices):
-        warnings.warn(said, BundleWarning, stacklevel=3)
+    on_taken   called with the bundle's path and the files of this machine that are in it, if there are any
+    test       load what was written in a fresh process, and run it on the graph's examples; a number: for at most so
+               many seconds
+    """
+    attempt = _Attempt(graph, target, assets, test)
+    try:
+        path = _with_classes_or_exported(attempt)
+    finally:  # a file that does not come along may be why the test has failed
+        for notice in (*_constants_that_vary(graph), *attempt.notices):
+            notices.warn(notice)
+    if on_taken is not None and attempt.taken:
+        on_taken(str(path), attempt.taken)
     return path
 
 
+def _with_classes_or_exported(attempt: _Attempt) -> Path:
+    """Save torch modules as their classes, which run as fast as the originals; where that fails, exported."""
+    try:
+        return attempt.save()
+    except GraphError as error:
+        if error.slug not in _CLASS_FAILURES or not attempt.used_classes:
+            raise
+        reason, noticed = error, attempt.notices
+    try:
+        return attempt.save(prefer_export=True)
+    except GraphError:
+        attempt.notices = noticed
+        raise reason from None
+
+
+class _Attempt:
+    """A save, and what it has to tell besides."""
+
+    def __init__(self, graph: Graph, target: str | os.PathLike[str], assets: Option, test: bool | float) -> None:
+        self.notices: list[str] = []
+        self.taken: list[str] = []
+        self.used_classes = False  # of torch modules, which might be exported instead
+        self._graph = graph
+        self._target = target
+        self._assets = assets
+        self._seconds = _seconds(test)
+        self._test = bool(test) and env.self_test()
+
+    def save(self, *, prefer_export: bool = False) -> Path:
+        with Staging(self._target) as staging:
+            taken = Assets(self._assets, staging)
+            writer = _Writer(Encoder(taken, staging, prefer_export=prefer_export), self._test)
+            try:
+                path = self._write(writer, staging)
+            finally:
+                noticed = () if writer.examples is None else writer.examples.notices
+                self.notices = [*taken.notices, *writer.encoder.warnings, *writer.encoder.code.notices, *noticed]
+                self.used_classes = writer.encoder.module_classes_used
+        self.taken = taken.taken
+        return path
+
+    def _write(self, writer: _Writer, staging: Staging) -> Path:
+        page = writer.page(self._graph)
+        writer.encoder.assets.opened_by(self._graph.steps)
+        kept = writer.examples
+        if kept is not None:
+            kept.write(selftest.expected_here(self._graph, kept.feeds))
+        staging.write(README, readme(page, staging.target.name, staging.files).encode("utf-8", "replace"))
+        staging.seal(page)
+        if kept is not None:
+            _test(self._graph, kept, staging, self._seconds)
+        return staging.finish()
+
+
+def _constants_that_vary(graph: Graph) -> Iterator[str]:
+    """What recording has warned of is in the bundle, too."""
+    for note in graph.notes:
+        if note.kind in ("constant by input", "constant by chance"):
+            value = f" ({note.value})" if note.value else ""
+            yield (
+                f"{note.where}: what {note.name}() gave{value} is a constant of the bundle: {NOTES[note.kind]}. "
+                'Make it a clew.op, or record without library="constant".'
+            )
+
+
+def _seconds(test: Any) -> float | None:
+    if isinstance(test, bool):
+        return None
+    if not isinstance(test, int | float) or test <= 0:
+        remedy = "Give True, False, or how many seconds the test may take."
+        raise GraphError("bad-option", f"test={test!r} is none of these.", remedy)
+    return float(test)
+
+
+def _test(graph: Graph, kept: KeptExamples, staging: Staging, seconds: float | None) -> None:
+    def again(number: int) -> list[Any]:
+        return selftest.expected_here(graph, [kept.feeds[number]], reseeded=True)[0]
+
+    selftest.check(Bundle(staging.folder), again, name=str(staging.target), seconds=seconds)
+
+
 class _Writer:
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder, keeps_examples: bool) -> None:
         self.encoder = encoder
+        self.examples: KeptExamples | None = None
+        self._keeps_examples = keeps_examples
         self.operators: list[dict[str, Any]] = []
         self._numbers: dict[Any, int] = {}
         self._held: list[Any] = []
@@ -60,20 +154,38 @@ class _Writer:
         """What graph.json says; the files it speaks of are written on the way."""
         said: dict[str, Any] = {"schema": SCHEMA, "clew": versions.OWN, "name": graph.name}
         said["created"] = datetime.now(UTC).isoformat(timespec="seconds")
-        said["inputs"] = [self._input(given) for given in graph._inputs]
+        known = graph.signature.inputs
+        said["inputs"] = [{**self._input(given), **signature.to_page(known[given.name])} for given in graph._inputs]
+        said["output"] = list(map(specs.to_data, graph.signature.output))
         said["block"] = self._block(graph._block)
         with _about("graph.attrs"):
             said["attrs"] = self.encoder.encode(graph.attrs)
-        said["settings"] = {"parallel": graph.parallel}
+        said["notes"] = [[note.kind, note.name, _where(note.where), note.value] for note in graph.notes]
+        said["settings"] = {"parallel": graph.parallel, **({} if graph.shareable else {"share": False})}
         said["operators"] = self.operators
+        if self._keeps_examples:  # before the code is finished: their classes are part of it
+            self.examples = KeptExamples(graph, self.encoder)
         with _about("the code of its operators"):
             self.encoder.code.finish()
         said["objects"] = self.encoder.objects
         said["modules"] = self.encoder.code.modules
         said["assets"] = self._assets()
-        said["versions"] = versions.here(self._packages(said))
+        packages = self._packages(said)
+        said["versions"] = versions.here(packages)
         self._files()
+        if self.encoder.containers is not None:
+            self.encoder.containers.settle(said)
+        needed = environment.requirements({*packages, *self._roots_of_types(graph)}, said["versions"]["python"])
+        self.encoder.staging.write(REQUIREMENTS, needed.encode())
         return said
+
+    def _roots_of_types(self, graph: Graph) -> set[str]:
+        """The libraries whose types go in, come out, or are between steps: their methods are steps as well."""
+        given = [spec for one in graph.signature.inputs.values() for spec in one.specs]
+        types = [step.type for step in self._steps] + [spec.type for spec in (*given, *graph.signature.output)]
+        roots = {name.partition(".")[0] for name in types if "." in name}
+        loaded = {root: sys.modules.get(root) for root in roots}
+        return {root for root, module in loaded.items() if module is not None and not is_user_module(module)}
 
     def _assets(self) -> list[dict[str, str]]:
         """Everything that was opened or added, under the names it had."""
@@ -101,6 +213,8 @@ class _Writer:
         if given.has_default:
             with _about(f"the default of the input `{given.name}`"):
                 said["default"] = self.encoder.encode(given.default)
+        if given.is_rest:
+            said["rest"] = True
         return said
 
     def _block(self, block: Block) -> dict[str, Any]:
@@ -135,7 +249,12 @@ class _Writer:
             return said
 
     def _given(self, step: Step) -> tuple[Sequence[Template], dict[str, Template]]:
-        """What a step is given; of a constructor that the pipeline calls, with the files it names taken along."""
+        """What a step is given; of one that reads files, with those that it names taken along."""
+        if step.kind == "function" and _reads_file(step):
+            first = step.args[0]
+            assert isinstance(first, Const)
+            path = self.encoder.assets.of_step(first.value, f"{_title(step)}() at {step.where}")
+            return [Const(path), *step.args[1:]], step.kwargs
         how = getattr(step.target, "made", None)
         if how is None:
             return step.args, step.kwargs
@@ -172,7 +291,7 @@ class _Writer:
         if isinstance(template, Ref):
             return {"$": "ref", "id": template.id}
         if isinstance(template, Const):
-            return self.encoder.encode(template.value)
+            return self.encoder.encode_copied(template.value)
         assert isinstance(template, Build)
         said: dict[str, Any] = {
             "$": "build",
@@ -198,6 +317,16 @@ def _about(what: str) -> Iterator[None]:
 
 def _title(step: Step) -> str:
     return step.target.name if isinstance(step.target, Operator) else str(step.target) or step.kind
+
+
+def _reads_file(step: Step) -> bool:
+    """Whether a function of a library reads a file under a name that is a constant: `open("words.txt")`."""
+    name = step.target.rpartition(":")[2].rpartition(".")[2]
+    if not name.startswith(_READING) or not step.args or not isinstance(step.args[0], Const):
+        return False
+    mode = step.kwargs.get("mode", step.args[1] if name == "open" and len(step.args) > 1 else None)
+    is_read = mode is None or (isinstance(mode, Const) and not set("wax+") & set(str(mode.value)))
+    return is_read and isinstance(step.args[0].value, str | PurePath) and step.args[0].value != ""
 
 
 def _where(where: Where) -> list[Any]:

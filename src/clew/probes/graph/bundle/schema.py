@@ -6,24 +6,37 @@ those who read it need not look again. Nothing is run, imported or opened.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
 from clew.errors import GraphError
-from clew.probes.graph import operations
-from clew.probes.graph.nodes import SEEN, Step
+from clew.probes.graph import operations, specs
+from clew.probes.graph.nodes import NOTES, SEEN, Step
+from clew.probes.graph.words import visible
 
-from .layout import GRAPH, Bundle, damaged
-from .names import visible
+from .checks import Check
+from .checks import at_least_one as _at_least_one
+from .checks import device as _device
+from .checks import either as _either
+from .checks import elsewhere as _elsewhere
+from .checks import flag as _flag
+from .checks import float_text as _float_text
+from .checks import list_of as _each
+from .checks import name as _name
+from .checks import number as _number
+from .checks import optional_name as _optional_name
+from .checks import optional_text as _optional_text
+from .checks import pairs as _pairs
+from .checks import path as _place
+from .checks import record as _record
+from .checks import table_of as _table
+from .checks import text as _text
+from .checks import whole as _whole
+from .layout import EXAMPLES, GRAPH, Bundle, damaged
 
 MARKS = tuple(field.name for field in fields(Step) if field.default is False)  # what is or is not so of a step
 
-Check = Callable[["Page", Any, str], None]
-
 _BUILDS = frozenset({"list", "tuple", "set", "frozenset", "dict", "slice"})
-_DEVICE = re.compile(r"[a-z]+(:\d+)?")
 _FEWEST = {"item": 2, "attribute": 1, "method": 1}  # arguments that a step of a kind has
 
 
@@ -55,118 +68,25 @@ def check(bundle: Bundle) -> None:
         if not isinstance(bundle.page.get(name), kind):
             raise damaged(f"{bundle.path}: {GRAPH} has no {name}.")
     _record(_REQUIRED, _OPTIONAL)(page, bundle.page, GRAPH)
+    _each(_each(_elsewhere, 4))(page, bundle.page.get("notes", []), "notes")
+    for place, note in enumerate(bundle.page.get("notes", [])):
+        _note(page, note, f"notes[{place}]")
     _block(page, bundle.page["block"], "block", {said["id"] for said in bundle.page["inputs"]})
 
 
-# ---- kinds of parts --------------------------------------------------------------------------------------------------
-
-
-def _of(kind: type, called: str) -> Check:
-    def look(page: Page, value: Any, where: str) -> None:
-        if type(value) is not kind:
-            raise page.wrong(where, f"is no {called}")
-
-    return look
-
-
-_text, _flag, _whole = _of(str, "text"), _of(bool, "true or false"), _of(int, "whole number")
-
-
-def _number(page: Page, value: Any, where: str) -> None:
-    if type(value) is not int or value < 0:
-        raise page.wrong(where, "is no number from 0 on")
-
-
-def _at_least_one(page: Page, value: Any, where: str) -> None:
-    if type(value) is not int or value < 1:
-        raise page.wrong(where, "is no number from 1 on")
-
-
-def _either(*choices: str) -> Check:
-    def look(page: Page, value: Any, where: str) -> None:
-        if value not in choices:
-            raise page.wrong(where, f"is none of {', '.join(choices)}")
-
-    return look
-
-
-def _name(page: Page, value: Any, where: str) -> None:
-    """A Python name, or several with dots between them."""
-    if not isinstance(value, str) or not all(part.isidentifier() for part in value.split(".")):
-        raise page.wrong(where, "is no Python name")
-
-
-def _optional_name(page: Page, value: Any, where: str) -> None:
-    if value != "":
-        _name(page, value, where)
-
-
-def _float_text(page: Page, value: Any, where: str) -> None:
-    if value not in ("nan", "inf", "-inf"):
-        raise page.wrong(where, "is no number")
-
-
-def _device(page: Page, value: Any, where: str) -> None:
-    if not isinstance(value, str) or not _DEVICE.fullmatch(value):
-        raise page.wrong(where, "is no device")
-
-
-def _optional_text(page: Page, value: Any, where: str) -> None:
-    if value is not None:
-        _text(page, value, where)
-
-
-def _elsewhere(page: Page, value: Any, where: str) -> None:
-    """Looked at elsewhere: files by the layout, the graph when its inputs are known, kinds of arrays by NumPy."""
-
-
-def _each(check: Check, count: int | None = None) -> Check:
-    def look(page: Page, value: Any, where: str) -> None:
-        if not isinstance(value, list) or (count is not None and len(value) != count):
-            raise page.wrong(where, "is no list" if count is None else f"is no list of {count}")
-        for place, item in enumerate(value):
-            check(page, item, f"{where}[{place}]")
-
-    return look
-
-
-def _pairs(first: Check, second: Check) -> Check:
-    def look(page: Page, value: Any, where: str) -> None:
-        if not isinstance(value, list) or len(value) != 2:
-            raise page.wrong(where, "is no pair")
-        first(page, value[0], f"{where}[0]")
-        second(page, value[1], f"{where}[1]")
-
-    return _each(look)
-
-
-def _table(key: Check, item: Check) -> Check:
-    def look(page: Page, value: Any, where: str) -> None:
-        if not isinstance(value, dict):
-            raise page.wrong(where, "is no table of names")
-        for name, one in value.items():
-            key(page, name, f"{where}.{name}")
-            item(page, one, f"{where}.{name}")
-
-    return look
-
-
-def _record(required: Mapping[str, Check], optional: Mapping[str, Check] | None = None) -> Check:
-    """What must be there, and what may be."""
-    known = {"$": _elsewhere, **required, **(optional or {})}
-
-    def look(page: Page, value: Any, where: str) -> None:
-        if not isinstance(value, dict):
-            raise page.wrong(where, "is no record")
-        for name in required:
-            if name not in value:
-                raise page.wrong(where, f"has no {name}")
-        for name, one in value.items():
-            if name not in known:
-                raise page.wrong(where, f"has a part {name!r} that does not belong there")
-            known[name](page, one, f"{where}.{name}")
-
-    return look
+def check_examples(bundle: Bundle, examples: Any) -> None:
+    """The same for the examples that are kept in a bundle."""
+    page = Page(bundle)
+    page.page = {**bundle.page, "objects": examples["objects"]}
+    inputs = _pairs(_text, _value)
+    step = _record(
+        {
+            "inputs": inputs,
+            "files": _each(_text),
+            "steps": _each(_each(_elsewhere, 4)),
+        }
+    )
+    _record({"objects": _each(_value), "examples": _each(step)})(page, examples, EXAMPLES)
 
 
 # ---- values ----------------------------------------------------------------------------------------------------------
@@ -207,13 +127,24 @@ def _module(page: Page, value: Any, where: str) -> None:
         raise page.wrong(where, f"is {value!r}, and there is no such module")
 
 
+def _without_class(page: Page, value: Any, where: str) -> None:
+    """One of the values whose type has no name."""
+    if value is not None:
+        _kind("constant")(page, value, where)
+
+
 _values, _named_values = _each(_value), _table(_name, _value)
 _operator_value = _kind("operator", "map")
 Parts = tuple[dict[str, Check], dict[str, Check]]
 _items: Parts = ({"items": _values}, {})
 _numpy: Parts = (
     {"array": _number},
-    {"order": _either("F"), "frozen": _flag, "dtype": _elsewhere, "shape": _each(_number)},
+    {
+        "order": _either("F"),
+        "frozen": _flag,
+        "dtype": _elsewhere,
+        "shape": _each(_number),
+    },
 )
 _bytes: Parts = ({}, {"base64": _text, "array": _number})
 
@@ -235,6 +166,7 @@ _class = _kind("code", "part", "object", "named")
 # By what "$" says: the parts that must be there, and those that may be.
 VALUES: dict[str, Parts] = {
     "float": ({"text": _float_text}, {}),
+    "list": _items,
     "tuple": _items,
     "set": _items,
     "frozenset": _items,
@@ -245,7 +177,7 @@ VALUES: dict[str, Parts] = {
     "slice": ({"parts": _each(_value, 3)}, {}),
     "range": ({"parts": _each(_whole, 3)}, {}),
     "constant": ({"name": _either("Ellipsis", "NotImplemented")}, {}),
-    "type of": ({"value": _value}, {}),
+    "type of": ({"value": _without_class}, {}),
     "path": ({"text": _text}, {}),
     "asset": ({"file": _text, "kind": _either("str", "path", "bytes"), "tail": _either("", "/")}, {}),
     "code": ({"module": _module, "name": _optional_name}, {}),
@@ -260,7 +192,12 @@ VALUES: dict[str, Parts] = {
     "numpy objects": ({"shape": _each(_number), "items": _values}, {}),
     "tensor": (
         {"array": _number, "device": _device},
-        {"parameter": _flag, "requires_grad": _flag, "complex": _flag},
+        {
+            "parameter": _flag,
+            "requires_grad": _flag,
+            "complex": _flag,
+            "order": _either("channels_last", "channels_last_3d"),
+        },
     ),
     "device": ({"text": _device}, {}),
     "object": ({"number": _object}, {}),
@@ -268,7 +205,11 @@ VALUES: dict[str, Parts] = {
     "operators of": ({"value": _value, "side_effects": _flag}, {}),
     "map": ({"name": _text, "inner": _value, "star": _flag}, {}),
     "made": (
-        {"class": _kind("code", "part", "object", "named"), "args": _values, "kwargs": _pairs(_text, _value)},
+        {
+            "class": _kind("code", "part", "object", "named"),
+            "args": _values,
+            "kwargs": _pairs(_text, _value),
+        },
         {
             "random": _table(_text, _value),
             "weights": _value,
@@ -279,15 +220,28 @@ VALUES: dict[str, Parts] = {
         },
     ),
     "exported": ({"file": _text, "class": _text, "training": _flag, "device": _device}, {}),
-    "tf tensor": ({"dtype": _name, "shape": _each(_number)}, {"array": _number, "items": _values}),
+    "torchscript": ({"file": _text, "class": _text, "device": _device}, {}),
+    "tf tensor": (
+        {"dtype": _name, "shape": _each(_number)},
+        {"array": _number, "items": _values},
+    ),
     "tf variable": ({"value": _value, "name": _text, "trainable": _flag, "shape": _sizes}, {}),
     "tf function": (
-        {"function": _value, "signature": _specs, "autograph": _flag, "jit_compile": _flag, "reduce_retracing": _flag},
+        {
+            "function": _value,
+            "signature": _specs,
+            "autograph": _flag,
+            "jit_compile": _flag,
+            "reduce_retracing": _flag,
+        },
         {},
     ),
     "tf module": ({"class": _class, "name": _text, "state": _named_values}, {}),
     "saved model": ({"file": _text, "class": _text}, {"attribute": _name}),
-    "keras": ({"file": _text, "class": _text, "model": _flag, "custom": _pairs(_text, _class)}, {}),
+    "keras": (
+        {"file": _text, "class": _text, "model": _flag, "custom": _pairs(_text, _class)},
+        {},
+    ),
     "reduced": (
         {"type": _text, "call": _value, "args": _values},
         {"state": _value, "items": _values, "pairs": _pairs(_value, _value)},
@@ -298,17 +252,25 @@ VALUES: dict[str, Parts] = {
 # ---- the page --------------------------------------------------------------------------------------------------------
 
 
-def _parallel(page: Page, value: Any, where: str) -> None:
-    _record({}, {"parallel": _at_least_one})(page, value, where)
+def _settings(page: Page, value: Any, where: str) -> None:
+    _record({}, {"parallel": _at_least_one, "share": _flag})(page, value, where)
+
+
+def _like(page: Page, value: Any, where: str) -> None:
+    if not specs.are_data(value):
+        raise page.wrong(where, "does not say what a value is like")
 
 
 def _inputs(page: Page, value: Any, where: str) -> None:
-    _each(_record({"id": _number, "name": _name}, {"default": _value}))(page, value, where)
+    optional = {"default": _value, "like": _like, "strict": _flag, "rest": _flag}
+    _each(_record({"id": _number, "name": _name}, optional))(page, value, where)
     for part in ("id", "name"):
         if len({said[part] for said in value}) < len(value):
             raise page.wrong(where, f"has two of one {part}")
 
 
+_ADDRESS = _pairs(_either("name", "cell", "defaults", "kwdefaults"), _optional_name)
+_HELD: dict[str, Check] = {"names": _named_values, "state": _pairs(_ADDRESS, _value)}
 _PARTS: dict[str, type] = {
     "inputs": list, "block": dict, "operators": list, "objects": list, "modules": dict, "assets": list,
     "versions": dict,
@@ -318,13 +280,13 @@ _REQUIRED: dict[str, Check] = {
     "block": _elsewhere,
     "operators": _each(_operator_value),
     "objects": _each(_value),
-    "modules": _table(_name, _record({"file": _optional_text, "package": _flag}, {"names": _named_values})),
-    "assets": _each(_record({"file": _text, "given": _text, "place": _text}, {"code": _text})),
+    "modules": _table(_name, _record({"file": _optional_text, "package": _flag}, _HELD)),
+    "assets": _each(_record({"file": _text, "given": _place, "place": _place}, {"code": _place})),
     "versions": _table(_text, _text),
 }
 _OPTIONAL: dict[str, Check] = {
     "schema": _whole, "files": _elsewhere, "name": _text, "clew": _text, "created": _text, "attrs": _kind("dict"),
-    "settings": _parallel,
+    "settings": _settings, "notes": _elsewhere, "output": _like,
 }  # fmt: skip
 
 # ---- the graph: here identities count, because they become names in the function that is made of it
@@ -366,7 +328,10 @@ def _branches(page: Page, block: dict[str, Any], where: str, known: set[int]) ->
         _block(page, branch[1], f"{at}[1]", known)
 
 
-_REF, _BUILD = _record({"id": _elsewhere}), _record({"kind": _elsewhere, "items": _elsewhere}, {"keys": _elsewhere})
+_REF, _BUILD = (
+    _record({"id": _elsewhere}),
+    _record({"kind": _elsewhere, "items": _elsewhere}, {"keys": _elsewhere}),
+)
 
 
 def _template(page: Page, template: Any, where: str, known: set[int]) -> None:
@@ -399,12 +364,37 @@ def _reference(page: Page, id: Any, where: str, known: set[int]) -> None:
         raise page.wrong(where, f"refers to value {id!r}, and there is none before it")
 
 
+def _note(page: Page, note: list[Any], where: str) -> None:
+    _either(*NOTES)(page, note[0], f"{where}[0]")
+    _text(page, note[1], f"{where}[1]")
+    _each(_elsewhere, 2)(page, note[2], f"{where}[2]")
+    _where(page, note[2], f"{where}[2]")
+    _text(page, note[3], f"{where}[3]")
+
+
 _STEP = _record(
-    {"id": _number, "kind": _text, "target": _elsewhere, "args": _each(_elsewhere), "where": _each(_elsewhere, 2)},
-    {"kwargs": _pairs(_text, _elsewhere), "changes": _each(_number), "type": _text, **dict.fromkeys(MARKS, _flag)},
+    {
+        "id": _number,
+        "kind": _text,
+        "target": _elsewhere,
+        "args": _each(_elsewhere),
+        "where": _each(_elsewhere, 2),
+    },
+    {
+        "kwargs": _pairs(_text, _elsewhere),
+        "changes": _each(_number),
+        "type": _text,
+        **dict.fromkeys(MARKS, _flag),
+    },
 )
 _GUARD = _record(
-    {"kind": _text, "ref": _number, "expected": _elsewhere, "where": _each(_elsewhere, 2), "condition": _text}
+    {
+        "kind": _text,
+        "ref": _number,
+        "expected": _elsewhere,
+        "where": _each(_elsewhere, 2),
+        "condition": _text,
+    }
 )
 
 

@@ -12,10 +12,10 @@ from clew.probes.graph.drawing import drawing
 from clew.probes.graph.graph import Graph
 from clew.probes.graph.nodes import Block, Build, Const, Event, Guard, Input, Ref, Step, Template, Where
 from clew.probes.graph.picture import text
+from clew.probes.graph.words import visible
 
 from . import schema
 from .layout import Bundle, as_it_should_be
-from .names import visible
 
 _CALLED = {"numpy": "ndarray", "numpy objects": "ndarray", "numpy scalar": "number", "tensor": "Tensor"}
 _DEEPEST = 20
@@ -81,7 +81,7 @@ class Sketch:
                 said = self._page["objects"][said["number"]]
             elif kind == "reduced":
                 said = said["args"][0] if said["args"] else said["call"]
-            elif kind in ("exported", "keras", "saved model"):
+            elif kind in ("exported", "torchscript", "keras", "saved model"):
                 return "models"
             elif kind is None:
                 break

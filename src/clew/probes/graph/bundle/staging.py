@@ -29,7 +29,7 @@ _STAGING = ".clew"
 _SETTLED = 60.0  # seconds after which a folder that nobody holds was left behind
 _ATTEMPTS = 100
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE, as Linux has them
-_STORED = (".safetensors", ".pt2")  # numbers hardly shrink, and a bundle that does not unfold is no bomb
+_STORED = (".safetensors", ".pt2", ".pt")  # numbers hardly shrink, and a bundle that does not unfold is no bomb
 
 
 class Staging:
@@ -82,11 +82,14 @@ class Staging:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
-    def finish(self, page: dict[str, Any]) -> Path:
-        """Write the page, and put everything into its place."""
+    def seal(self, page: dict[str, Any]) -> None:
+        """Write the page: the folder is a bundle then."""
         text = json.dumps({**page, "files": dict(sorted(self.files.items()))}, indent=1).encode()
         (self.folder / GRAPH).write_bytes(text)
         (self.folder / SEAL).write_bytes(seal(hashlib.sha256(text).hexdigest()))
+
+    def finish(self) -> Path:
+        """Put everything into its place."""
         if self.is_zip:
             self._zip()
         else:

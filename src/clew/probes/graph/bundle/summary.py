@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from clew.probes.graph import specs
+from clew.probes.graph.nodes import Note, Where
+
 from . import schema, sketch, trust, versions
 from .layout import ASSETS, CODE, Bundle, as_it_should_be
 
@@ -26,10 +29,12 @@ def _described(bundle: Bundle, page: dict[str, Any]) -> dict[str, Any]:
         "size": sum(said["size"] for said in files),
         "inputs": [_input(said) for said in page["inputs"]],
         "outputs": _outputs(page["block"]),
+        "signature": signature_of(page),
         "operators": [_operator(said, page) for said in page["operators"]],
         "steps": sum(1 for _ in trust.steps_in(page["block"])),
         "graph": sketch.Sketch(page).lines(),
         "functions": trust.function_names(bundle),
+        "notes": [_note(*note) for note in page.get("notes", ())],
         "guards": list(_guards(page["block"])),
         "modules": [{"name": name, "file": said["file"]} for name, said in page["modules"].items()],
         "code": [one for one in files if one["name"].startswith(f"{CODE}/")],
@@ -44,6 +49,37 @@ def _described(bundle: Bundle, page: dict[str, Any]) -> dict[str, Any]:
 
 def _input(said: dict[str, Any]) -> dict[str, Any]:
     return {"name": said["name"], "optional": "default" in said}
+
+
+def _note(kind: str, name: str, where: list[Any], value: str) -> dict[str, Any]:
+    place = Where(*where)
+    return {
+        "kind": kind,
+        "name": name,
+        "where": str(place),
+        "value": value,
+        "text": str(Note(kind, name, place, value)),
+    }
+
+
+def signature_of(page: dict[str, Any]) -> dict[str, Any] | None:
+    """What the inputs and the output are like, as texts and as data; older bundles do not say it."""
+    if "output" not in page:
+        return None
+    inputs = [
+        {
+            "name": said["name"],
+            "like": _in_words(said.get("like", ())),
+            "specs": said.get("like", []),
+            "default": _shown(said["default"]) if "default" in said else None,
+        }
+        for said in page["inputs"]
+    ]
+    return {"inputs": inputs, "output": {"like": _in_words(page["output"]), "specs": page["output"]}}
+
+
+def _in_words(data: Any) -> str:
+    return specs.in_words(map(specs.from_data, data))
 
 
 def _outputs(block: dict[str, Any]) -> str:
@@ -82,7 +118,7 @@ def _what(said: Any, page: dict[str, Any]) -> str:
     if kind == "made":
         given = [_shown(arg) for arg in said["args"]] + [f"{name}={_shown(arg)}" for name, arg in said["kwargs"]]
         return f"{_what(said['class'], page)}({', '.join(given)})"
-    if kind in ("exported", "saved model", "keras"):
+    if kind in ("exported", "torchscript", "saved model", "keras"):
         return f"{said['class']}, exported ({said['file']})"
     if kind in ("operator", "map"):
         return _what(said.get("target", said.get("inner")), page)

@@ -161,6 +161,11 @@ def global_names(text: str) -> set[str]:
     return found
 
 
+def attribute_names(text: str) -> set[str]:
+    """The attributes that a text asks values for."""
+    return {node.attr for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)}
+
+
 def early_names(text: str) -> set[str]:
     """Those of the names that are used when the definition itself is run: decorators, bases, defaults."""
     tree = _Hollow().visit(ast.parse(text))

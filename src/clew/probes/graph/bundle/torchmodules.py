@@ -36,6 +36,84 @@ def is_module(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.nn.Module)
 
 
+def is_script(value: Any) -> bool:
+    """Whether it is a module or a function of TorchScript."""
+    torch = _torch()
+    return torch is not None and isinstance(value, torch.jit.ScriptModule | torch.jit.ScriptFunction)
+
+
+def script_method(value: Any, encoder: Encoder) -> dict[str, Any] | None:
+    """A method of a TorchScript module, which is a value of its own."""
+    torch = _torch()
+    if torch is None or not isinstance(value, torch._C.ScriptMethod):
+        return None
+    owner = torch.jit._recursive.wrap_cpp_module(value.owner)
+    return {"$": "method", "self": script(owner, encoder), "name": value.name}
+
+
+def script(value: Any, encoder: Encoder) -> dict[str, Any]:
+    """A module or function of TorchScript, as torch writes it: a program that needs none of the author's code."""
+    import torch
+
+    file = io.BytesIO()
+    try:
+        with _quiet():
+            torch.jit.save(_with_defaults(value), file)
+    except Exception as error:
+        raise CannotSaveError(f"a {type(value).__name__} that torch.jit.save refuses: {error}") from None
+    name = f"{MODELS}/{encoder.staging.count(MODELS)}.pt"
+    encoder.staging.write(name, file.getvalue())
+    encoder.code.packages.add("torch")
+    tensors = value.state_dict().values() if isinstance(value, torch.nn.Module) else ()
+    title = getattr(value, "original_name", None) or getattr(value, "qualified_name", "").rpartition(".")[2]
+    return {
+        "$": "torchscript", "file": name, "class": title or type(value).__name__,
+        "device": str(next((one.device for one in tensors), "cpu")),
+    }  # fmt: skip
+
+
+def _with_defaults(value: Any) -> Any:
+    """A function that is saved by itself loses the defaults of its parameters; the method of a module keeps them."""
+    import torch
+
+    if not isinstance(value, torch.jit.ScriptFunction):
+        return value
+    schema: Any = value.schema
+    arguments = schema.arguments
+    if not any(argument.has_default_value() for argument in arguments):
+        return value
+    parameters = ", ".join(map(_parameter, arguments))
+    names = ", ".join(argument.name for argument in arguments)
+
+    class Function(torch.jit.ScriptModule):
+        def __init__(self, clew_function: Any) -> None:
+            super().__init__()
+            # names in it are those of this frame
+            self.define(f"def forward(self, {parameters}):\n    return clew_function({names})\n")
+
+    return Function(value)
+
+
+def _parameter(argument: Any) -> str:
+    text = f"{argument.name}: {argument.type.annotation_str}"
+    if not argument.has_default_value():
+        return text
+    default = argument.default_value
+    return f"{text} = " + (f'float("{default}")' if type(default) is float else repr(default))
+
+
+def loaded_script(said: dict[str, Any], bundle: Bundle, device: Any) -> Any:
+    import torch
+
+    data = io.BytesIO(bundle.view(said["file"]).tobytes())
+    try:
+        with _quiet():
+            return torch.jit.load(data, map_location=place_for(said["device"], device))  # type: ignore[no-untyped-call]
+    except RuntimeError as error:
+        reason = str(error).partition("\n")[0]
+        raise damaged(f"{bundle.path}: {said['file']} cannot be read: {reason}.") from None
+
+
 def tensor(value: Any, encoder: Encoder) -> dict[str, Any] | None:
     torch = _torch()
     if torch is None or not isinstance(value, torch.Tensor):
@@ -47,10 +125,23 @@ def tensor(value: Any, encoder: Encoder) -> dict[str, Any] | None:
         said["parameter"] = True
     if value.requires_grad:
         said["requires_grad"] = True
+    order = _memory_order(value)
+    if order is not None:
+        said["order"] = order
     try:
         return {**said, **encoder.arrays.torch(value)}
     except TypeError as reason:
         raise CannotSaveError(str(reason)) from None
+
+
+def _memory_order(tensor: Any) -> str | None:
+    """The order of a tensor's memory, where that is not the usual one and has a name."""
+    import torch
+
+    name = {4: "channels_last", 5: "channels_last_3d"}.get(tensor.dim())
+    if name is None or tensor.is_contiguous() or not tensor.is_contiguous(memory_format=getattr(torch, name)):
+        return None
+    return name
 
 
 # ---- export
@@ -90,7 +181,24 @@ def _export(module: Any, called: list[tuple[Any, Any]], shapes: Any) -> Any:
             program = torch.export.export(shadow, args, kwargs, dynamic_shapes=dynamic, strict=False)
     except Exception:  # torch.export has many words for no
         return None
-    return program if after and all(state == before for state in after) and _takes_any_batch(program) else None
+    keeps_state = after and all(state == before for state in after)
+    return program if keeps_state and _takes_any_batch(program) and _takes_all(program, called[1:]) else None
+
+
+def _takes_all(program: Any, called: list[tuple[Any, Any]]) -> bool:
+    """Whether a program takes every size that was seen: a loop over one (`range(x.shape[1])`) fixes it."""
+    import torch
+
+    if not called:
+        return True
+    try:
+        run = program.module()
+        with _quiet(), torch.no_grad():
+            for args, kwargs in map(_example, called):
+                run(*args, **kwargs)
+    except Exception:  # of torch's check of the sizes, or of an operation that they do not fit
+        return False
+    return True
 
 
 def _shadow(module: Any) -> Any:

@@ -2,44 +2,28 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from clew.errors import GraphError
-from clew.probes.graph import operations, tensorflow
+from clew.probes.graph.words import visible
 
-from . import schema
+from . import allowed, schema
 from .layout import AGAIN, Bundle
-from .names import PREFIX, visible
+from .names import PREFIX
+from .policy import Policy
 
-_ROOTS = frozenset({*operations.ARRAYS, "sklearn", "uuid"})
-_KNOWN = frozenset({"copyreg:__newobj__", "copyreg:_reconstructor", "builtins:object", "logging:getLogger"})
-# They reach into whatever they are given, or make code of it.
-_REACHING = frozenset(
-    {
-        "attrgetter", "methodcaller", "Formatter", "FunctionType", "LambdaType", "CodeType", "CellType", "MethodType",
-        "ModuleType", "new_class", "prepare_class", "make_dataclass", "main", "test",
-    }
-)  # fmt: skip
+_STATE = ("random", "weights", "changed", "variables", "build")  # what an object that was made is given besides
+_MODELS = ("exported", "torchscript", "saved model", "keras")  # that are files
 _DYNAMIC = ("import *", "globals", "vars(", "locals(", "setattr", "exec", "__dict__", "_getframe", "modules[")
-# Methods by which a value writes or reads files.
-_METHODS = (
-    "to_*", "tofile", "write*", "read_*", "dump", "open", "unlink", "rename", "rmdir", "mkdir", "touch", "*link_to",
-    "chmod", "save*", "load*", "eval", "query", "apply*", "pipe",
-)  # fmt: skip
-# Functions of these libraries that read files, run what they read, or compile.
-_NEVER = (
-    "*load*", "*save*", "*file*", "*eval*", "*read_*", "*to_*", "*hub*", "*utils*", "*f2py*", "*ctypes*", "*compile*",
-    "*jit*", "*script*", "*testing*", "*package*", "*multiprocessing*", "*distributed*", "*cpp*", "*ops.*", "*memmap*",
-    "*datasource*", "*pickle*", "*exec*", "*import*", "*query*", "*pipe", "*apply*", "*frompyfunc*", "*vectorize*",
-    "*fromtxt*", "*fromregex*", "*store*", "*writer*", "*.io.*", "*fetch*", "*export*", "*open*", "*datasets*",
-)  # fmt: skip
 
 
-def check(bundle: Bundle, trusted: bool | str | Iterable[str]) -> None:
-    """Refuse what nobody has vouched for, of a page that the schema has passed. Nothing has run before this."""
+def check(bundle: Bundle, trusted: bool | str | Iterable[str]) -> Policy | None:
+    """Refuse what nobody has vouched for, of a page that the schema has passed. Nothing has run before this.
+
+    Gives what is to be looked at while it runs, if it was trusted by names; None if it was trusted as a whole.
+    """
     page = bundle.page
     for file in _files_used(page):
         bundle.inside(file)
@@ -48,13 +32,15 @@ def check(bundle: Bundle, trusted: bool | str | Iterable[str]) -> None:
             what = f"{bundle.path} uses {value['module']}:{value['name']}, which its code does not define."
             raise GraphError("bundle-unknown", visible(what), AGAIN)
     if trusted is True:
-        return
+        return None
     names = _names(trusted)
     if bundle.digest in names:
-        return
-    untrusted = [one for one in would_run(bundle) if not _is_covered(one, names)]
+        return None
+    policy = Policy(frozenset(names), str(bundle.path))
+    untrusted = [one for one in would_run(bundle) if not _is_covered(one, policy)]
     if not names or untrusted:
         raise _refusal(bundle, untrusted, names)
+    return policy
 
 
 def _may_have(bundle: Bundle, module: str, name: str) -> bool:
@@ -80,7 +66,7 @@ def _files_used(page: dict[str, Any]) -> Iterator[str]:
     yield from (one["file"] for one in page["assets"])
     yield from (said["file"] for said in page["modules"].values() if said["file"] is not None)
     for value in values_in(page):
-        if value["$"] in ("asset", "part", "exported", "saved model", "keras"):
+        if value["$"] in ("asset", "part", *_MODELS):
             yield value["file"]
 
 
@@ -111,17 +97,46 @@ def would_run(bundle: Bundle) -> list[tuple[str, str]]:
     page = bundle.page
     found = [("module", name) for name, said in page["modules"].items() if said["file"]]
     found += [("part", value["module"]) for value in values_in(page) if value["$"] == "part"]
-    found += [("function", name) for name in function_names(bundle) if not is_allowed(name)]
+    found += [("function", name) for name in function_names(bundle) if not allowed.is_allowed(name)]
+    has_code = bool(found)
     for step in steps_in(page["block"]):
-        found += [("private", name) for name in _names_asked(step) if _reaches(name)]
+        found += [("member", name) for name in _names_asked(step) if _needs_word(name, has_code)]
     for value in values_in(page):
-        if value["$"] == "saved model":  # a program of TensorFlow's, which may read and write files
-            found.append(("model", value["file"]))
-        if value["$"] == "path":
-            found.append(("path", value["text"]))
-        if value["$"] == "method" and _leads_on(value):
-            found.append(("private", value["name"]))
+        found += _needed(value, page)
     return list(dict.fromkeys(found))
+
+
+def _needed(value: dict[str, Any], page: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What needs somebody's word for one value to be made."""
+    kind = value["$"]
+    if kind in _MODELS:  # programs of these libraries, which run what they hold
+        yield "model", value["file"]
+    elif kind == "path":
+        yield "path", value["text"]
+    elif kind == "method" and _leads_on(value):
+        yield "private", value["name"]
+    elif kind == "reduced" and "state" in value:
+        args = value["args"]
+        is_new = _resolved(value["call"], page) == {"$": "named", "name": "copyreg:__newobj__"}
+        yield from _state_of(args[0] if is_new and args else value["call"], page)
+    elif kind == "tf module" or (kind == "made" and any(map(value.get, _STATE))):
+        yield from _state_of(value["class"], page)
+
+
+def _state_of(cls: Any, page: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Attributes that are put into an object behind its class's back; code of the bundle is covered by its module."""
+    cls = _resolved(cls, page)
+    if not isinstance(cls, dict) or cls["$"] not in ("code", "part"):
+        yield "state", cls["name"] if isinstance(cls, dict) and cls["$"] == "named" else "an object's inside"
+
+
+def _resolved(value: Any, page: dict[str, Any]) -> Any:
+    """What a value says of itself, where it stands among the objects."""
+    seen: set[int] = set()
+    while isinstance(value, dict) and value["$"] == "object" and value["number"] not in seen:
+        seen.add(value["number"])
+        value = page["objects"][value["number"]]
+    return value
 
 
 def _names_asked(step: dict[str, Any]) -> list[str]:
@@ -134,15 +149,17 @@ def _names_asked(step: dict[str, Any]) -> list[str]:
     return []
 
 
+def _needs_word(name: str, has_code: bool) -> bool:
+    """Whether no value may be asked for this. What is of the right name is looked at again when its type is known."""
+    return name.startswith("_") or not (has_code or allowed.is_member_of_any(name))
+
+
 def _leads_on(method: dict[str, Any]) -> bool:
     """Whether a method may lead from what computes to anything else, as a method of a method does."""
     owner = method["self"]
     of_method = isinstance(owner, dict) and owner["$"] == "method"
-    return of_method or (method["name"] != "__call__" and _reaches(method["name"]))
-
-
-def _reaches(name: str) -> bool:
-    return name.startswith("_") or any(fnmatch.fnmatchcase(name, pattern) for pattern in _METHODS)
+    name: str = method["name"]
+    return of_method or (name != "__call__" and name.startswith("_"))
 
 
 def function_names(bundle: Bundle) -> list[str]:
@@ -162,34 +179,20 @@ def function_names(bundle: Bundle) -> list[str]:
     return list(dict.fromkeys(named))
 
 
-def is_allowed(name: str) -> bool:
-    """Whether a library's function only computes, so that nobody needs to vouch for it."""
-    module, _, path = name.partition(":")
-    if name in _KNOWN:
-        return True
-    if not path or any(part.startswith("_") for part in path.split(".")):
-        return False  # a whole module leads anywhere, and so does what libraries keep to themselves
-    if module == "builtins":
-        return path.partition(".")[0] in operations.PURE or path in operations.LISTED
-    root = module.lstrip("_").partition(".")[0]
-    if root in tensorflow.ROOTS:
-        return tensorflow.computes(name)
-    if module.lstrip("_") in operations.CALCULATING or root in operations.CALCULATING:
-        return path.partition(".")[0] not in _REACHING
-    whole = f"{module}.{path}".lower()
-    return root in _ROOTS and not any(fnmatch.fnmatchcase(whole, pattern) for pattern in _NEVER)
-
-
-def _is_covered(one: tuple[str, str], names: set[str]) -> bool:
+def _is_covered(one: tuple[str, str], policy: Policy) -> bool:
+    """Modules of the bundle are covered by their names and those of the packages they are in; all else by its own."""
     kind, name = one
-    if kind == "private":
-        return False
-    module = name.partition(":")[0]
-    return name in names or any(module == known or module.startswith(f"{known}.") for known in names)
+    if kind in ("module", "part"):
+        return any(name == known or name.startswith(f"{known}.") for known in policy.names)
+    if kind == "function":
+        return policy.covers(name)
+    if kind == "member":
+        return not name.startswith("_") and any(":" in known for known in policy.names)  # of a type that is named
+    return kind in ("model", "path", "state") and name in policy.names
 
 
 def _refusal(bundle: Bundle, untrusted: list[tuple[str, str]], names: set[str]) -> GraphError:
-    listed = "; ".join(summary(bundle)) if not names else ", ".join(name for _, name in untrusted)
+    listed = "; ".join(summary(bundle)) if not names else ", ".join(dict.fromkeys(name for _, name in untrusted))
     if names:
         what = f"{bundle.path} would run what trusted= does not name: {listed}."
     else:
@@ -204,13 +207,12 @@ def summary(bundle: Bundle) -> list[str]:
     page, values = bundle.page, list(values_in(bundle.page))[::-1]
     modules = [name for name, said in page["modules"].items() if said["file"]]
     made = [_class_name(value) for value in values if value["$"] == "made"]
-    exported = [value["class"] for value in values if value["$"] in ("exported", "saved model", "keras")]
+    exported = [value["class"] for value in values if value["$"] in _MODELS]
     parts = [value["name"] for value in values if value["$"] == "part"]
     operators = [value["name"] for value in page["operators"]]
-    functions = sorted(
-        function_names(bundle), key=is_allowed
-    )  # what does more than compute is not hidden behind others
-    reached = [name for kind, name in would_run(bundle) if kind in ("private", "path")]
+    # What does more than compute is not hidden behind others.
+    functions = sorted(function_names(bundle), key=allowed.is_allowed)
+    reached = [name for kind, name in would_run(bundle) if kind in ("private", "member", "path")]
     said = [
         f"the code of {_few(modules)}" if modules else "",
         f"the functions {_few(parts)}" if parts else "",

@@ -28,6 +28,18 @@ def here(packages: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def distribution_names(package: str) -> list[str]:
+    """The names under which pip knows the packages that a module came in."""
+    likely = _DISTRIBUTIONS.get(package, package)
+    try:
+        listed = metadata.distribution(likely).read_text("top_level.txt")
+    except (metadata.PackageNotFoundError, ValueError):
+        return list(_distributions().get(package, ()))
+    if listed is not None and package not in listed.split():  # another one of the same name
+        return list(_distributions().get(package, ()))
+    return [likely]
+
+
 def _version(name: str) -> str | None:
     """What is installed under the name of a module: the same whether it was imported or not."""
     found = _installed(_DISTRIBUTIONS.get(name, name))

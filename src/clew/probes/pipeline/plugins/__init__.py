@@ -16,6 +16,7 @@ from typing import Any
 
 from clew import trouble
 from clew.errors import OptionError
+from clew.probes.pipeline.guard import attempt
 from clew.probes.pipeline.stages import Passer, is_stage
 from clew.probes.pipeline.swap import Swap
 
@@ -101,8 +102,12 @@ class Installed:
             _users.append(self)
             if _site is None:
                 _site = Site()
-            for library in libraries:
-                _wanted(library)
+            try:
+                for library in libraries:
+                    attempt(functools.partial(_wanted, library))
+            except BaseException:  # Ctrl-C
+                self.remove()
+                raise
 
     def remove(self) -> None:
         global _site
@@ -151,8 +156,9 @@ def _wanted(library: str) -> None:
 _awaited: set[str] = set()
 
 
+@trouble.entry_point()
 def _loaded(library: str) -> None:
-    """A library was loaded; if a trace is open that wants it, now is the time."""
+    """The program has loaded a library; if a trace is open that wants it, now is the time."""
     with _lock:
         if any(library in user.libraries for user in _users):
             _install(library)

@@ -8,6 +8,7 @@ from typing import Any
 
 from clew.probes.pipeline.staged import taken
 from clew.records import Value
+from clew.values.classes import is_exactly
 
 _DENSE = 1_000_000  # cells of a sparse matrix that are written out; else only what is not zero
 
@@ -23,9 +24,9 @@ def _library(table: Any) -> str:
     if sparse is not None and sparse.issparse(table):
         return "sparse" if len(table.shape) == 2 else ""
     torch: Any = sys.modules.get("torch")
-    if torch is not None and isinstance(table, torch.Tensor):
+    if torch is not None and issubclass(type(table), torch.Tensor):
         return "torch" if table.ndim else ""
-    return "list" if type(table) in (list, tuple) else ""
+    return "list" if is_exactly(table, list, tuple) else ""
 
 
 def count_of(table: Any) -> int | None:

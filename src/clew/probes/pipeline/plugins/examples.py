@@ -12,10 +12,13 @@ from typing import Any
 
 from clew import trouble
 from clew.probes.pipeline.flow import Who
+from clew.probes.pipeline.guard import Around
 from clew.probes.pipeline.spots import Names, Spot
 from clew.probes.pipeline.staged import StagedCall
 from clew.probes.pipeline.stages import is_stage
 from clew.probes.pipeline.tracing import Tracing
+from clew.recorder.fingerprints import original_code
+from clew.values.classes import is_exactly
 
 from .naming import function_of, name_of
 
@@ -52,12 +55,6 @@ class Given:
     about: Who | None = None  # which example a call is about, where that is known better
     kept: dict[int, bool] | None = field(default_factory=dict)  # by index; None: a filter has not said it clearly
 
-    def split(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
-        """What the function is to be given, and which examples that is."""
-        place = len(args) - 1 - self.with_rank
-        index = args[place]
-        return args if self.with_indices else (*args[:place], *args[place + 1 :]), index
-
     def note(self, index: Any, result: Any) -> None:
         """What a filter said of examples."""
         if not self.is_filter or self.kept is None:
@@ -85,51 +82,80 @@ def _listed(result: Any) -> list[Any] | None:
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None and isinstance(result, numpy.ndarray):
         return list(result)
-    return list(result) if type(result) in (list, tuple) else None
+    return list(result) if is_exactly(result, list, tuple) else None
 
 
 def _is_bool(value: Any) -> bool:
-    return type(value) in (bool, int) or type(value).__name__ in ("bool_", "bool")
+    return is_exactly(value, bool, int) or type(value).__name__ in ("bool_", "bool")
 
 
 # ---- the function
 
 
 def seen(
-    tracing: Tracing, function: Any, given: Given, method: str, done: Callable[[Any, Any], None] | None = None
+    tracing: Tracing,
+    function: Any,
+    given: Given,
+    method: str,
+    begin: Callable[[], None] | None = None,
+    done: Callable[[Any, Any], None] | None = None,
 ) -> Callable[..., Any]:
     """A function that calls `function` as before and writes down what it got and gave. It is told indices."""
     spot = None if is_stage(function_of(function)) else _spot(function, method)
 
+    # Both find the index among the arguments, and what the function is to be given, by themselves: nothing can fail.
     def calling(*args: Any, **kwargs: Any) -> Any:
-        passage = _Passage(tracing, spot, given, args, kwargs)
-        with passage.going_on():
-            result = function(*passage.own, **kwargs)
+        place = len(args) - 1 - given.with_rank
+        own = args if given.with_indices else args[:place] + args[place + 1 :]
+        passage = _passage(tracing, spot, given, begin, args[place], own, kwargs)
+        if passage is None:
+            return function(*own, **kwargs)
+        with Around(passage.going_on):
+            result = function(*own, **kwargs)
         passage.over(result, done)
         return result
 
     async def waiting(*args: Any, **kwargs: Any) -> Any:
-        passage = _Passage(tracing, spot, given, args, kwargs)
-        with passage.going_on(alone=False):
-            result = await function(*passage.own, **kwargs)
+        place = len(args) - 1 - given.with_rank
+        own = args if given.with_indices else args[:place] + args[place + 1 :]
+        passage = _passage(tracing, spot, given, begin, args[place], own, kwargs)
+        if passage is None:
+            return await function(*own, **kwargs)
+        with Around(lambda: passage.going_on(alone=False)):
+            result = await function(*own, **kwargs)
         passage.over(result, done)
         return result
 
     return waiting if inspect.iscoroutinefunction(function) else calling
 
 
+@trouble.entry_point()
+def _passage(
+    tracing: Tracing,
+    spot: Spot | None,
+    given: Given,
+    begin: Callable[[], None] | None,
+    index: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> _Passage | None:
+    if begin is not None:
+        begin()
+    batch = tracing.flow.next_batch() if given.batched else None
+    who = given.about or given.examples.who(index, batch)
+    call = _begun(tracing, spot, args, kwargs, who) if spot is not None else None
+    return _Passage(tracing, given, index, who, call)
+
+
+@dataclass(slots=True)
 class _Passage:
     """One call of the function."""
 
-    def __init__(
-        self, tracing: Tracing, spot: Spot | None, given: Given, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
-        self._tracing = tracing
-        self._given = given
-        self.own, self._index = given.split(args)
-        batch = tracing.flow.next_batch() if given.batched else None
-        self._who = given.about or given.examples.who(self._index, batch)
-        self._call = _begun(tracing, spot, self.own, kwargs, self._who) if spot is not None else None
+    _tracing: Tracing
+    _given: Given
+    _index: Any
+    _who: Who
+    _call: StagedCall | None
 
     @contextmanager
     def going_on(self, alone: bool = True) -> Iterator[None]:
@@ -151,6 +177,7 @@ class _Passage:
             call.step_aside()
             call.ended = time_ns()
 
+    @trouble.entry_point()
     def over(self, result: Any, done: Callable[[Any, Any], None] | None) -> None:
         self._given.note(self._index, result)
         if done is not None:
@@ -187,7 +214,7 @@ _spots: dict[tuple[Any, ...], Spot] = {}
 
 def _spot(function: Any, method: str) -> Spot:
     inner = function_of(function)
-    code = getattr(inner, "__code__", None)
+    code = original_code(inner)
     name = name_of(inner)
     where = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
     stage = name.rpartition(".")[2]
@@ -199,8 +226,7 @@ def _spot(function: Any, method: str) -> Spot:
             stage,
             name,
             module=getattr(inner, "__module__", "") or "",
-            file=where[0],
-            line=where[1],
+            code=code,
             names=names,
             result="result" if "result" not in names.known else "returned",
             kind="transform",

@@ -12,6 +12,7 @@ from clew import trouble
 from clew.probes.pipeline.spots import Names, Spot, fixed
 from clew.probes.pipeline.stages import Passer, is_stage
 from clew.probes.pipeline.tracing import Tracing, current
+from clew.recorder.fingerprints import original_code
 
 from .cutting import count_of, cut
 from .naming import function_of, name_of
@@ -64,13 +65,12 @@ def _named(args: tuple[Any, ...], kwargs: dict[str, Any], rows: Rows) -> tuple[S
     named = {_FRAME: cut(table, rows.places)}
     for key, value in others.items():
         named[key if key not in (_FRAME, _RESULT) else f"{key}_"] = _small(value, rows)
-    code = getattr(function, "__code__", None)
+    code = original_code(function)
     spot = Spot(
         name.rpartition(".")[2],
         name,
         module=getattr(function, "__module__", "") or "",
-        file=code.co_filename if code is not None else "",
-        line=code.co_firstlineno if code is not None else 0,
+        code=code,
         names=fixed(_FRAME),
         result=_RESULT,
         kind="table",

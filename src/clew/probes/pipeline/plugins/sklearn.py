@@ -21,6 +21,7 @@ from clew import trouble
 from clew.probes.pipeline.spots import Spot, fixed
 from clew.probes.pipeline.stages import Passer
 from clew.probes.pipeline.tracing import Tracing, current
+from clew.recorder.fingerprints import original_code
 
 from . import site as open_site
 from .cutting import count_of, cut
@@ -56,6 +57,7 @@ def install(site: Site) -> None:
 _awaited: set[str] = set()
 
 
+@trouble.entry_point()
 def _loaded(module: Any) -> None:
     site = open_site()
     if site is not None and "sklearn" in site._done:  # a trace is open that wants it
@@ -328,13 +330,12 @@ class _Call:
 
 def _spot(stage: str, name: str, cls: type, method: str) -> Spot:
     function = _function(cls, method)
-    code = getattr(inspect.unwrap(function), "__code__", None) if function is not None else None
+    code = original_code(inspect.unwrap(function)) if function is not None else None
     return Spot(
         stage,
         name,
         module=cls.__module__,
-        file=code.co_filename if code is not None else "",
-        line=code.co_firstlineno if code is not None else 0,
+        code=code,
         names=fixed("X", "y", receiver=True),
         result=_RESULTS[method],
         kind="table",

@@ -12,7 +12,9 @@ from contextvars import ContextVar
 from types import FunctionType
 from typing import Any
 
+from clew import trouble
 from clew.probes.pipeline.flow import Who
+from clew.probes.pipeline.guard import Around, attempt
 from clew.probes.pipeline.spots import Spot, fixed
 from clew.probes.pipeline.stages import Passer
 from clew.probes.pipeline.tracing import Source, Tracing, current
@@ -22,14 +24,8 @@ from .examples import Examples, Given, seen
 _SOURCE = "stream"  # of each process its own: which part of a dataset it reads is the library's secret
 
 
-class _Pulled:
-    """What came out of the step before while one example was asked for."""
-
-    def __init__(self) -> None:
-        self.ids: list[Any] = []
-
-
-_pulled: ContextVar[_Pulled | None] = ContextVar("clew_pulled", default=None)
+#: The ids of what came out of the step before while one example was asked for.
+_pulled: ContextVar[list[Any] | None] = ContextVar("clew_pulled", default=None)
 _ahead: ContextVar[bool] = ContextVar("clew_ahead", default=False)  # whoever asks may take several, or leave some out
 
 
@@ -42,15 +38,13 @@ class Streaming(Passer):
     def __call__(self, twin: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Any]:
         tracing, step = current(), args[0]
         if tracing is None or tracing.wanted is None:
-            yield from twin(*args, **kwargs)
-            return
+            return twin(*args, **kwargs)  # type: ignore[no-any-return]
         function = getattr(step, "mask_function", step.function)
         if inspect.iscoroutinefunction(function) or _is_of_datasets(function):
             if inspect.iscoroutinefunction(function):
                 tracing.note("datasets: asynchronous functions of an IterableDataset are not seen")
-            yield from twin(*args, **kwargs)
-            return
-        yield from _passing(tracing, twin, step, function)
+            return twin(*args, **kwargs)  # type: ignore[no-any-return]
+        return _passing(_Step(tracing, step, function), twin)
 
 
 def _is_of_datasets(function: Any) -> bool:
@@ -58,40 +52,57 @@ def _is_of_datasets(function: Any) -> bool:
     return (getattr(function, "__module__", None) or "").partition(".")[0] == "datasets"
 
 
-def _passing(tracing: Tracing, twin: FunctionType, step: Any, function: Any) -> Iterator[Any]:
-    is_filter = hasattr(step, "mask_function")
-    method = "filter" if is_filter else "map"
-    first = _First(tracing, step.ex_iterable)
-    given = Given(first.examples, is_filter=is_filter, batched=step.batched, with_indices=step.with_indices)
-    coming: deque[Any] = deque()  # the ids of what it will give next
+class _Step:
+    """A step of a stream that is looped over, and the copy of it that is looped over instead."""
 
-    def done(index: Any, result: Any) -> None:
-        coming.clear()
-        coming.extend(_ids_after(given, index, result))
+    def __init__(self, tracing: Tracing, step: Any, function: Any) -> None:
+        self._tracing = tracing
+        self._first = first = _First(tracing, step.ex_iterable)
+        is_filter = hasattr(step, "mask_function")
+        self.takes_ahead = is_filter or step.batched
+        self._given = Given(first.examples, is_filter=is_filter, batched=step.batched, with_indices=step.with_indices)
+        self._coming: deque[Any] = deque()  # the ids of what it will give next
+        method = "filter" if is_filter else "map"
+        watched = seen(tracing, function, self._given, method, self._begin, self._done)
+        self.stand_in = stand_in = copy.copy(step)
+        stand_in.ex_iterable = first
+        stand_in.with_indices = True
+        if is_filter:
+            masking = step.function  # a partial of the library's, around the user's function
+            stand_in.function = functools.partial(masking.func, watched, *masking.args[1:], **masking.keywords)
+        else:
+            stand_in.function = watched
 
-    def looked_at(*args: Any, **kwargs: Any) -> Any:
-        given.examples = first.examples
-        scope = tracing.flow.scope  # the item a loader draws just now
+    def _begin(self) -> None:
+        """The function is called."""
+        self._given.examples = self._first.examples
+        scope = self._tracing.flow.scope  # the item a loader draws just now
         is_direct = scope is not None and scope.single and not _ahead.get()
-        given.about = scope if is_direct else None
-        return watched(*args, **kwargs)
+        self._given.about = scope if is_direct else None
 
-    watched = seen(tracing, function, given, method, done)
-    stand_in = copy.copy(step)
-    stand_in.ex_iterable = first
-    stand_in.with_indices = True
-    if is_filter:
-        masking = step.function  # a partial of the library's, around the user's function
-        stand_in.function = functools.partial(masking.func, looked_at, *masking.args[1:], **masking.keywords)
-    else:
-        stand_in.function = looked_at
-    inner = twin(stand_in)
+    def _done(self, index: Any, result: Any) -> None:
+        self._coming.clear()
+        self._coming.extend(_ids_after(self._given, index, result))
+
+    @trouble.entry_point()
+    def give(self) -> None:
+        """Tell whoever asked which example it is given: the next step, or the loop."""
+        id = self._coming.popleft() if self._coming else None
+        pulled, flow = _pulled.get(), self._tracing.flow
+        if pulled is not None:
+            pulled.append(id)
+        elif flow.scope is None and id is not None and id is not _END:
+            flow.arrived(Who((id,), self._first.examples.source))
+
+
+def _passing(step: _Step, twin: FunctionType) -> Iterator[Any]:
+    inner = twin(step.stand_in)
     while True:
-        with _asking(ahead=is_filter or step.batched):
+        with Around(lambda: _asking(step.takes_ahead)):
             item = next(inner, _END)
         if item is _END:
             return
-        _given(tracing, first.examples.source, coming.popleft() if coming else None)
+        step.give()
         yield item
 
 
@@ -104,15 +115,6 @@ def _asking(ahead: bool) -> Iterator[None]:
     finally:
         _ahead.reset(further)
         _pulled.reset(pulled)
-
-
-def _given(tracing: Tracing, source: str, id: Any) -> None:
-    """Tell whoever asked which example it is given: the next step, or the loop."""
-    pulled, flow = _pulled.get(), tracing.flow
-    if pulled is not None:
-        pulled.ids.append(id)
-    elif flow.scope is None and id is not None and id is not _END:
-        flow.arrived(Who((id,), source))
 
 
 _END = object()
@@ -150,7 +152,7 @@ class _First:
         wanted = self._tracing.wanted
         iterator = iter(self._inner)
         for number in range(wanted if wanted is not None else 0):
-            pulled = _Pulled()
+            pulled: list[Any] = []
             token = _pulled.set(pulled)
             try:
                 item = next(iterator, _END)
@@ -161,12 +163,13 @@ class _First:
             self._add(number, pulled)
             yield item
         else:
-            self._tracing.altered(f"datasets: a stream ends after {wanted:,} examples")
+            attempt(lambda: self._tracing.altered(f"datasets: a stream ends after {wanted:,} examples"))
 
-    def _add(self, number: int, pulled: _Pulled) -> None:
+    @trouble.entry_point()
+    def _add(self, number: int, pulled: list[Any]) -> None:
         before = self.examples
-        came = [id for id in pulled.ids if id is not _END]
-        if pulled.ids:
+        came = [id for id in pulled if id is not _END]
+        if pulled:
             id = came[0] if len(came) == 1 else None
         else:
             id = number

@@ -23,6 +23,7 @@ from clew.probes.pipeline.flow import Who
 from clew.probes.pipeline.spots import Spot
 from clew.probes.pipeline.staged import StagedCall
 from clew.probes.pipeline.tracing import Source, Tracing
+from clew.recorder.quiet import QUIET
 
 from .cutting import alike, count_of, cut, index_of, is_moved
 
@@ -179,7 +180,8 @@ def _ids(
     try:
         if isinstance(tracing.id, str):
             return tuple(table[tracing.id].iloc[list(places)].tolist())
-        return tuple(tracing.id(table.iloc[place]) for place in places)
+        with QUIET:
+            return tuple(tracing.id(table.iloc[place]) for place in places)
     except Exception as error:
         tracing.note(f"id= does not fit the rows of a table ({type(error).__name__}); they go by the index")
         return usual

@@ -13,6 +13,8 @@ from torch.utils.data._utils import pin_memory as pinning
 
 from clew.probes.pipeline.spots import Spot, fixed
 from clew.probes.pipeline.stages import Passer
+from clew.recorder.fingerprints import original_code
+from clew.values.classes import is_exactly
 
 from . import torchfetch, torchloader, transforms
 
@@ -58,13 +60,12 @@ def instrument_dataset_class(site: Site, cls: type) -> None:
             continue
         if name == "__iter__" and not inspect.isgeneratorfunction(function):
             continue
-        code = function.__code__
+        code = original_code(function)
         spot = Spot(
             "dataset",
             f"{cls.__qualname__.rpartition('<locals>.')[2]}.{name}",
             module=cls.__module__,
-            file=code.co_filename,
-            line=code.co_firstlineno,
+            code=code,
             names=fixed(*params, receiver=True),
             result="item" if name != "__getitems__" else "items",
             kind=kind,
@@ -83,7 +84,7 @@ def prepare(site: Site, dataset: Any, seen: set[int] | None = None) -> None:
         if cls.__module__ != "builtins":
             instrument_dataset_class(site, cls)
     for value in list(getattr(dataset, "__dict__", {}).values()):
-        inside = value if type(value) in (list, tuple) and len(value) < 100 else [value]
+        inside = value if is_exactly(value, list, tuple) and len(value) < 100 else [value]
         for part in inside:
             if isinstance(part, Dataset):
                 prepare(site, part, seen)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from inspect import isgeneratorfunction
 from time import time_ns
 from types import FunctionType
@@ -13,21 +14,27 @@ from torch._utils import ExceptionWrapper
 from torch.utils.data import Subset
 from torch.utils.data._utils import fetch as fetching
 
+from clew import trouble
 from clew.probes.pipeline.carried import Carried, packed
 from clew.probes.pipeline.flow import Who, id_of
+from clew.probes.pipeline.guard import Around, Once, attempt, call_once
 from clew.probes.pipeline.matching import matched
 from clew.probes.pipeline.spots import Spot, fixed, named_spot
 from clew.probes.pipeline.staged import StagedCall
 from clew.probes.pipeline.stages import spot_at
 from clew.probes.pipeline.tracing import Tracing, current
 from clew.probes.pipeline.worker import Drawn, DrawnOne
+from clew.recorder.fingerprints import original_code
 
 
 def fetching_of(original: Any) -> Any:
-    def passing(fetcher: Any, index: Any) -> Any:
-        tracing = current()
+    def fetch(fetcher: Any, index: Any) -> Any:
         drawn = index if isinstance(index, (Drawn, DrawnOne)) else None
         plain = list(index) if isinstance(index, Drawn) else index.index if isinstance(index, DrawnOne) else index
+        return call_once(lambda once, *_: passing(once, fetcher, plain, drawn), original, (fetcher, plain), {})
+
+    def passing(original: Once, fetcher: Any, plain: Any, drawn: Drawn | DrawnOne | None) -> Any:
+        tracing = current()
         if tracing is None or (drawn is not None and drawn.trace != tracing.key):
             return original(fetcher, plain)
         making = _Making(drawn.who if drawn is not None else _undrawn(tracing, fetcher, plain))
@@ -35,7 +42,7 @@ def fetching_of(original: Any) -> Any:
         try:
             data = _fetched(tracing, original, fetcher, plain, making)
         except Exception as error:
-            if tracing.outbox is None or isinstance(error, StopIteration):
+            if tracing.outbox is None or isinstance(error, StopIteration) or not original.raised(error):
                 raise
             where = "in DataLoader " + tracing.where.replace("worker", "worker process")
             data = ExceptionWrapper(where=where)  # type: ignore[no-untyped-call]  # so that it does not come alone
@@ -43,7 +50,7 @@ def fetching_of(original: Any) -> Any:
             tracing.flush()
         return _sent(tracing, data, making.who) if tracing.where else data
 
-    return passing
+    return fetch
 
 
 class _Making:
@@ -71,14 +78,14 @@ def _undrawn(tracing: Tracing, fetcher: Any, index: Any) -> Who:
 
 def _fetched(tracing: Tracing, original: Any, fetcher: Any, index: Any, making: _Making) -> Any:
     collate, dataset, who = fetcher.collate_fn, fetcher.dataset, making.who
-    fetcher.collate_fn = _collating(tracing, collate, making)
-    if isinstance(fetcher, fetching._IterableDatasetFetcher):
-        if not isinstance(fetcher.dataset_iter, _Counted):
-            fetcher.dataset_iter = _Counted(fetcher.dataset_iter, dataset)
-        fetcher.dataset_iter.begin(tracing, making)
-    else:
-        fetcher.dataset = _seen(tracing, dataset)
     try:
+        fetcher.collate_fn = _collating(tracing, collate, making)
+        if isinstance(fetcher, fetching._IterableDatasetFetcher):
+            if not isinstance(fetcher.dataset_iter, _Counted):
+                fetcher.dataset_iter = _Counted(fetcher.dataset_iter, dataset)
+            fetcher.dataset_iter.begin(tracing, making)
+        else:
+            fetcher.dataset = _seen(tracing, dataset)
         with tracing.flow.within(who):
             data = original(fetcher, index)
     finally:
@@ -119,7 +126,7 @@ class _Looking:
         self._spot = named_spot("dataset", name, "index", result="item", kind="dataset")
 
     def __getitem__(self, index: Any) -> Any:
-        return self._tracing.run(self._spot, self._dataset.__getitem__, (index,), {})
+        return call_once(partial(self._tracing.run, self._spot), self._dataset.__getitem__, (index,), {})
 
 
 class _Counted:
@@ -130,6 +137,7 @@ class _Counted:
         name = f"{type(dataset).__name__}.__iter__"
         iter_ = getattr(type(dataset), "__iter__", None)
         self._spot: Spot | None = None
+        self._tracing: Tracing | None = None
         if not isgeneratorfunction(iter_):  # else it is a stage by itself
             self._spot = named_spot("dataset", name, result="item", kind="dataset")
 
@@ -143,32 +151,54 @@ class _Counted:
         return self
 
     def __next__(self) -> Any:
-        if not self._tracing.open:
+        single, begun = self._single(), time_ns()
+        if single is None or self._tracing is None:
             return next(self._inner)
-        drawn, number = self._drawn, self._next
-        id = drawn.ids[number] if number < len(drawn.ids) else number
-        single = Who((id,), drawn.source, drawn.batch)
-        with self._tracing.flow.within(single):
-            begun = time_ns()
+        tracing = self._tracing
+        with Around(lambda: tracing.flow.within(single)):
             try:
                 item = next(self._inner)
             except StopIteration:
-                self._making.who = replace(drawn, ids=drawn.ids[:number])  # it has ended in the middle of a batch
+                self._ended()
                 raise
             except BaseException as error:
                 self._failed(single, error)
                 raise
-            self._next += 1
-            call = self._tracing.begin(self._spot, {}, single, late=True) if self._spot is not None else None
-            if call is not None:
-                call.meta["took"] = time_ns() - begun
-                self._tracing.end(call, single, item)
-            return item
+            self._given(single, item, begun)
+        return item
 
+    @trouble.entry_point()
+    def _single(self) -> Who | None:
+        """Whose the next item is; None: nobody asks."""
+        if self._tracing is None or not self._tracing.open:
+            return None
+        drawn, number = self._drawn, self._next
+        id = drawn.ids[number] if number < len(drawn.ids) else number
+        return Who((id,), drawn.source, drawn.batch)
+
+    @trouble.entry_point()
+    def _ended(self) -> None:
+        """In the middle of a batch."""
+        self._making.who = replace(self._drawn, ids=self._drawn.ids[: self._next])
+
+    @trouble.entry_point()
+    def _given(self, single: Who, item: Any, begun: int) -> None:
+        self._next += 1
+        call = self._begun(single)
+        if call is not None and self._tracing is not None:
+            call.meta["took"] = time_ns() - begun
+            self._tracing.end(call, single, item)
+
+    @trouble.entry_point()
     def _failed(self, single: Who, error: BaseException) -> None:
-        call = self._tracing.begin(self._spot, {}, single, late=True) if self._spot is not None else None
-        if call is not None:
+        call = self._begun(single)
+        if call is not None and self._tracing is not None:
             self._tracing.fail(call, error)
+
+    def _begun(self, single: Who) -> StagedCall | None:
+        if self._spot is None or self._tracing is None:
+            return None
+        return self._tracing.begin(self._spot, {}, single, late=True)
 
 
 def _collating(tracing: Tracing, collate: Callable[[Any], Any], making: _Making) -> Callable[[Any], Any]:
@@ -177,16 +207,19 @@ def _collating(tracing: Tracing, collate: Callable[[Any], Any], making: _Making)
 
     def collating(samples: Any) -> Any:
         if users is not None:  # it is looked at by itself; only the order of its rows is to be found
-            tracing.afters[users] = _in_order(samples, making)
+            attempt(lambda: tracing.afters.update({users: _in_order(samples, making)}))
             return collate(samples)
-        return tracing.run(spot, collate, (samples,), {}, who=making.who, after=_in_order(samples, making))
+        return call_once(passing, collate, (samples,), {})
+
+    def passing(once: Once, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return tracing.run(spot, once, args, kwargs, who=making.who, after=_in_order(args[0], making))
 
     return collating
 
 
 def _collate_spot(collate: Any, batched: bool) -> Spot:
     function = getattr(collate, "func", collate) if not hasattr(collate, "__code__") else collate  # of a partial
-    code = getattr(function, "__code__", None)
+    code = original_code(function)
     named = getattr(function, "__qualname__", None) or type(function).__qualname__
     module = getattr(function, "__module__", "") or ""
     spot = _collates.get((module, named, batched))
@@ -195,8 +228,7 @@ def _collate_spot(collate: Any, batched: bool) -> Spot:
             "collate",
             named.rpartition("<locals>.")[2],
             module=module,
-            file=code.co_filename if code is not None else "",
-            line=code.co_firstlineno if code is not None else 0,
+            code=code,
             names=fixed("samples" if batched else "sample"),
             result="batch",
             kind="collate",

@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import sys
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterator
-from contextvars import ContextVar
-from dataclasses import dataclass, field
-from inspect import isgeneratorfunction
+from dataclasses import dataclass
+from inspect import CO_GENERATOR, isgeneratorfunction
 from itertools import count
 from time import time_ns
 from types import FunctionType
@@ -17,196 +15,59 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._utils import ExceptionWrapper
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader
 
 from clew import trouble
-from clew.probes.pipeline.carried import Carried, unpacked
-from clew.probes.pipeline.flow import Who, id_of, rows_in
+from clew.probes.pipeline.carried import Carried
+from clew.probes.pipeline.flow import Who, rows_in
+from clew.probes.pipeline.guard import attempt, call_once
 from clew.probes.pipeline.plugins.rounds import Place, length_of, place_in_program, tell_length
+from clew.probes.pipeline.plugins.torchfeed import Drawing, Feed, feeding
 from clew.probes.pipeline.ring import Ring
-from clew.probes.pipeline.spots import Spot, fixed, named_spot
-from clew.probes.pipeline.staged import StagedCall
+from clew.probes.pipeline.spots import Spot, fixed
 from clew.probes.pipeline.stages import Passer
 from clew.probes.pipeline.tracing import PASSES, RanDry, Source, TraceOver, Tracing, current
-from clew.probes.pipeline.worker import Drawn, DrawnOne, Ticket, WorkerStart
+from clew.probes.pipeline.worker import Ticket, WorkerStart
 
 if TYPE_CHECKING:
     from clew.probes.pipeline.plugins import Site
 
 _LOADER = Spot("loader", "DataLoader.__next__", names=fixed(), result="batch", kind="loader", ours=True)
 
-_feeding: ContextVar[Feed | None] = ContextVar("clew_feed", default=None)  # while a loader's iterator is being made
 _feeds: weakref.WeakKeyDictionary[Any, Feed] = weakref.WeakKeyDictionary()  # by iterator
 _PEEKS = 4  # passes over a loader of which none went to its end: looks at its first batch
 
 
-@dataclass(eq=False)
-class Feed:
-    """One pass over a loader: which items were drawn, and which batches have not come back yet."""
-
-    tracing: Tracing
-    source: str
-    batched: bool
-    wanted: int | None = None
-    drawn: int = 0
-    arrived: int = 0
-    underway: deque[Who] = field(default_factory=deque)
-    held: dict[Who, list[StagedCall]] = field(default_factory=dict)  # drawn for a ring, in which only what has come is
-    counted: int | None = None  # the items of the batch that came last, as they were drawn
-    came: Carried | None = None  # what a worker has sent, if it was sent by one
-    over: bool = False  # nothing more came when it was asked
-    adopted: bool = False  # it was going before the trace began
-    place: Place = ()  # where the program stood when it began
-    indexed: bool = True  # its items are drawn by a sampler, and so counted before a collate leaves some out
-
-    def draw(self, sampler: Any, indexed: bool) -> Iterator[Any]:
-        """The indices of the sampler, no more than were asked for, each batch with its number."""
-        self.indexed = indexed
-        for index in self._groups(sampler):
-            if not self.tracing.open:
-                yield index
-                continue
-            batched = (
-                self.batched or type(index) is list
-            )  # a sampler may give whole batches to a loader that makes none
-            indices = index if batched else [index]
-            first, self.drawn = self.drawn, self.drawn + len(indices)
-            ids = tuple(map(id_of, indices)) if indexed else tuple(range(first, self.drawn))
-            who = Who(ids, self.source, self.tracing.flow.next_batch() if batched else None, batched=batched)
-            if indexed:
-                self._record(sampler, index, who)
-            self.underway.append(who)
-            key = self.tracing.key
-            yield Drawn.of(indices, who, key) if self.batched else DrawnOne(index, who, key)
-
-    def _groups(self, sampler: Any) -> Iterator[Any]:
-        """What the sampler gives, until there are enough, and in batches of another size if that was asked for."""
-        indices = iter(sampler)
-        left = self.wanted
-        waiting: list[Any] = []
-        size = self.tracing.batch_size if self.batched else None
-        while left is None or left > 0 or not self.tracing.open:
-            group: Any = next(indices, _NOTHING)
-            if group is _NOTHING:
-                break
-            if self.batched or type(group) is list:
-                whole = list(group)
-                group = whole if left is None or not self.tracing.open else whole[:left]
-                left = None if left is None else left - len(group)
-                if len(group) < len(whole) and size is None and getattr(sampler, "batch_size", None) is None:
-                    cut = f"the last batch of {len(group)} instead of {len(whole)}"
-                    self.tracing.altered(f"the loader of {self.source} gives {cut}")
-            else:
-                left = None if left is None else left - 1
-            if size is None:
-                yield group
-                continue
-            waiting += group
-            while len(waiting) >= size:
-                yield waiting[:size]
-                waiting = waiting[size:]
-        if waiting:
-            yield waiting
-
-    def _record(self, sampler: Any, indices: Any, who: Who) -> None:
-        name = type(getattr(sampler, "sampler", sampler)).__name__
-        spot = named_spot("sampler", f"{name}.__iter__", result="indices", kind="sampler")
-        tracing = self.tracing
-        call = tracing.begin(spot, {}, who, late=True)
-        if call is None:
-            return
-        tracing.outbox = self.held.setdefault(who, []) if tracing.ring is not None else None
-        try:
-            tracing.end(call, who, indices)
-        finally:
-            tracing.outbox = None
-
-    def _let_in(self, who: Who) -> None:
-        for call in self.held.pop(who, ()):
-            self.tracing._write_end(call)
-
-    def unwrapped(self, sent: Carried) -> Any:
-        """What a worker sent, without what came along."""
-        if self.tracing.open:
-            self.came = sent
-            for told in sent.calls:
-                call = unpacked(told, self.tracing.recorder)
-                self.tracing.failed = self.tracing.failed or (call if call.error is not None else None)
-                self.tracing._write_end(call)
-        if isinstance(sent.data, ExceptionWrapper):
-            sent.data.reraise()  # type: ignore[no-untyped-call]
-        return sent.data
-
-    def landed(self) -> Who | None:
-        """Whose the batch is that has just come: as the worker says, else the next of those that were drawn."""
-        came, self.came = self.came, None
-        drawn = [who for who in self.underway if came is None or _is_same(who, came.who)][:1]
-        for who in drawn:
-            self.underway.remove(who)
-            self._let_in(who)
-            self.counted = len(who.ids) if self.indexed else None
-        return came.who if came is not None else next(iter(drawn), None)
-
-    def failed(self) -> str:
-        """An error came instead of a batch: what was being loaded."""
-        came = self.came
-        lost = [who for who in self.underway if came is None or _is_same(who, came.who)]
-        for who in lost:
-            self._let_in(who)
-        return "; ".join(map(_said, lost[:8]))
-
-
-def _is_same(drawn: Who, came: Who) -> bool:
-    return drawn.batch == came.batch and (drawn.batch is not None or drawn.ids == came.ids)
-
-
-_NOTHING = object()
-
-
-class Drawing:
-    """A sampler of which a trace takes only so many."""
-
-    def __init__(self, sampler: Any, loader: DataLoader[Any]) -> None:
-        self.sampler = sampler
-        self._indexed = not isinstance(loader.dataset, IterableDataset)
-        self._batched = loader._auto_collation
-        self._size = getattr(sampler, "batch_size", None) if self._batched else 1
-
-    def __iter__(self) -> Iterator[Any]:
-        feed = _feeding.get()
-        if feed is None or not feed.tracing.open:
-            return iter(self.sampler)
-        return feed.draw(self.sampler, self._indexed)
-
-    def __len__(self) -> int:
-        count, tracing = len(self.sampler), current()
-        if tracing is None or tracing.wanted is None:
-            return count
-        size = (tracing.batch_size if self._batched else None) or self._size or 1
-        return min(count, -(-tracing.wanted // size))
-
-
 def index_sampler(original: Any) -> Any:
-    def sampler(loader: DataLoader[Any]) -> Any:
-        whole = original.fget(loader)
+    def sampler(get: Any, loader: DataLoader[Any]) -> Any:
+        whole = get(loader)
         return whole if current() is None else Drawing(whole, loader)
 
-    return property(sampler)
+    return property(_guarded(original.fget, sampler))
+
+
+def _guarded(original: Any, shim: Callable[..., Any]) -> Callable[..., Any]:
+    """A method in the place of torch's: the shim gets torch's to call; if it fails itself, torch's is called."""
+
+    def method(*args: Any, **kwargs: Any) -> Any:
+        return call_once(lambda once, args, kwargs: shim(once, *args, **kwargs), original, args, kwargs)
+
+    return method
 
 
 def length(original: Any) -> Any:
-    def counted(loader: DataLoader[Any]) -> int:
+    def counted(original: Any, loader: DataLoader[Any]) -> int:
         whole, tracing = original(loader), current()
         if tracing is None or tracing.wanted is None:
             return int(whole)
         size = (tracing.batch_size or loader.batch_size or 1) if loader._auto_collation else 1
         return min(int(whole), -(-tracing.wanted // size))
 
-    return counted
+    return _guarded(original, counted)
 
 
 def iterating(original: Any, site: Site, prepare: Callable[[Site, Any], None]) -> Any:
-    def passing(loader: DataLoader[Any]) -> Any:
+    def passing(original: Any, loader: DataLoader[Any]) -> Any:
         tracing = current()
         if tracing is None:
             return original(loader)
@@ -216,18 +77,18 @@ def iterating(original: Any, site: Site, prepare: Callable[[Site, Any], None]) -
         prepare(site, loader.dataset)
         instrument_loader_class(site, type(loader))
         with _traced_workers(loader, tracing, site):
-            token = _feeding.set(feed)
+            token = feeding.set(feed)
             try:
                 iterator = original(loader)
             finally:
-                _feeding.reset(token)
+                feeding.reset(token)
         with contextlib.suppress(TypeError):  # a subclass may give a generator
             _feeds[iterator] = feed
             if loader.num_workers:
                 _unwrap(iterator)
         return iterator
 
-    return passing
+    return _guarded(original, passing)
 
 
 _AHEAD = {  # what takes batches from a loader ahead of those it gives: module → class and method
@@ -248,19 +109,23 @@ class Handing(Passer):
         given = twin(*args, **kwargs)
         if tracing is None:
             return given
-        return _handed(tracing, given) if isgeneratorfunction(twin) else _hand(tracing, given)
+        if twin.__code__.co_flags & CO_GENERATOR:
+            return _handed(tracing, given)
+        _hand(tracing, given)
+        return given
 
 
 def _handed(tracing: Tracing, given: Iterator[Any]) -> Iterator[Any]:
     for data in given:
-        yield _hand(tracing, data)
+        _hand(tracing, data)
+        yield data
 
 
-def _hand(tracing: Tracing, data: Any) -> Any:
+@trouble.entry_point()
+def _hand(tracing: Tracing, data: Any) -> None:
     who = tracing.flow.known([data]) if tracing.open else None
     if who is not None:
         tracing.flow.arrived(who)
-    return data
 
 
 _HANDING = Handing()
@@ -287,10 +152,19 @@ def _unwrap(iterator: Any) -> None:
 
     def next_data() -> Any:
         own = known()
-        data = take(own)
-        return _feeds[own].unwrapped(data) if isinstance(data, Carried) else data
+        sent = take(own)
+        if not isinstance(sent, Carried):
+            return sent
+        attempt(lambda: _feeds[own].note(sent))
+        return _taken_out(sent)
 
     iterator._next_data = next_data
+
+
+def _taken_out(sent: Carried) -> Any:
+    if isinstance(sent.data, ExceptionWrapper):
+        sent.data.reraise()  # type: ignore[no-untyped-call]
+    return sent.data
 
 
 def _new_feed(tracing: Tracing, loader: DataLoader[Any]) -> Feed | None:
@@ -383,7 +257,7 @@ def _spawns(loader: DataLoader[Any]) -> bool:
 
 
 def giving(original: Any) -> Any:
-    def passing(iterator: Any) -> Any:
+    def passing(original: Any, iterator: Any) -> Any:
         feed = _feeds.get(iterator)
         tracing = feed.tracing if feed is not None else current()
         if tracing is None or not tracing.open:
@@ -409,7 +283,13 @@ def giving(original: Any) -> Any:
         _arrived(tracing, feed, data, begun)
         return data
 
-    return passing
+    guarded = _guarded(original, passing)
+
+    def giving_plain(iterator: Any) -> Any:
+        data = guarded(iterator)
+        return _taken_out(data) if type(data) is Carried else data  # if it could not be done on the way: `_unwrap`
+
+    return giving_plain
 
 
 def _adopted(tracing: Tracing, iterator: Any) -> Feed:
@@ -431,11 +311,6 @@ def _over(feed: Feed) -> None:
             source.made = max(source.made, feed.arrived) or -1
     if not feed.arrived:
         tracing.note(f"the loader of {feed.source} gave nothing: it is empty, or drop_last= leaves out its only batch")
-
-
-def _said(who: Who) -> str:
-    names = ", ".join(map(repr, who.ids[:20])) + (", ..." if len(who.ids) > 20 else "")
-    return f"batch {who.batch} ({names})" if who.batch is not None else f"item {names}"
 
 
 def _arrived(tracing: Tracing, feed: Feed, data: Any, begun: int) -> None:

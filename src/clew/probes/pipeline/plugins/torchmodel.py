@@ -18,11 +18,13 @@ from torch.nn.modules.loss import _Loss
 from torch.optim import Optimizer
 
 from clew.probes import eager
+from clew.probes.pipeline.guard import call_once
 from clew.probes.pipeline.plugins import Site, site
 from clew.probes.pipeline.spots import Names, Spot, fixed, spot_of
 from clew.probes.pipeline.staged import StagedCall
 from clew.probes.pipeline.stages import Passer, is_stage
 from clew.probes.pipeline.tracing import Tracing, current
+from clew.recorder.fingerprints import original_code
 from clew.recorder.live import place_of
 
 _LOSSES = (
@@ -62,23 +64,24 @@ def _call(original: Any) -> Any:
     def passing(module: Any, *args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling():  # asked first: nothing of ours is to get into what is compiled
             return original(module, *args, **kwargs)
-        tracing = current()
-        return (
-            _pass(tracing, original, module, args, kwargs) if tracing is not None else original(module, *args, **kwargs)
-        )
+        return call_once(_pass, original, (module, *args), kwargs)
 
     # torch.compile may have been told to leave clew's files alone, and would stop here: it is torch's, to its eyes.
     passing.__code__ = passing.__code__.replace(co_filename=torch_module.__file__)
     return passing
 
 
-def _pass(tracing: Tracing, original: Any, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _pass(original: Any, arguments: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    tracing = current()
+    if tracing is None:
+        return original(*arguments, **kwargs)
+    module, *args = arguments
     cls = type(module)
     if cls.__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None:
         cls = type(module.__dict__.get("_modules", {}).get("_orig_mod", module))
         _uncompiled(tracing)
     if isinstance(module, _ConvNd):
-        _note_convolved(args)
+        _note_convolved(tuple(args))
     spot = _spots.get(cls)
     if spot is None:
         spot = _spots[cls] = _spot(cls)
@@ -86,7 +89,7 @@ def _pass(tracing: Tracing, original: Any, module: Any, args: tuple[Any, ...], k
     if is_stage(getattr(cls, "forward", None)) or (scope is not None and scope.single):
         return original(module, *args, **kwargs)  # the user's own stage; a transform
     mode = "train" if module.training else "eval"
-    return tracing.run(spot, original, (module, *args), kwargs, mode=mode)
+    return tracing.run(spot, original, arguments, kwargs, mode=mode)
 
 
 def _note_convolved(args: tuple[Any, ...]) -> None:
@@ -94,7 +97,7 @@ def _note_convolved(args: tuple[Any, ...]) -> None:
     call = place_of(get_ident()).call
     if not isinstance(call, StagedCall) or call.spot.kind != "model" or "convolved" in call.meta:
         return
-    if args and isinstance(args[0], torch.Tensor):
+    if args and issubclass(type(args[0]), torch.Tensor):
         given = args[0].detach()
         call.meta["convolved"] = list(given.shape)
         with contextlib.suppress(Exception):  # a tensor without numbers, or in the midst of torch.func
@@ -120,13 +123,12 @@ def _spot(cls: type) -> Spot:
     forward = getattr(cls, "forward", None)
     name = cls.__qualname__.rpartition("<locals>.")[2]
     is_loss = issubclass(cls, _Loss) or (name.endswith(("Loss", "Criterion")) and not name.endswith(_MODELS_TOO))
-    code = getattr(forward, "__code__", None)
+    code = original_code(forward)
     return Spot(
         "loss" if is_loss else "model",
         name,
         module=cls.__module__,
-        file=code.co_filename if code is not None else "",
-        line=code.co_firstlineno if code is not None else 0,
+        code=code,
         names=Names(forward, None, receiver=True, defaults=False)
         if forward is not None
         else fixed("input", receiver=True),

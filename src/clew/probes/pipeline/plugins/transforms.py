@@ -6,9 +6,12 @@ import sys
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
+from clew.probes.pipeline.guard import call_once
 from clew.probes.pipeline.spots import Spot, fixed
 from clew.probes.pipeline.stages import Passer
 from clew.probes.pipeline.tracing import current
+from clew.recorder.fingerprints import original_code
+from clew.values.classes import is_exactly
 
 if TYPE_CHECKING:
     from clew.probes.pipeline.plugins import Site
@@ -51,7 +54,7 @@ def _prepare(site: Site, transform: Any, depth: int) -> None:
 def _steps(transform: Any) -> list[Any] | tuple[Any, ...] | None:
     """The steps of a Compose, or of whatever calls a list of transforms its own."""
     steps = getattr(transform, "__dict__", {}).get("transforms")
-    if type(steps) in (list, tuple) and steps and all(callable(step) for step in steps):
+    if is_exactly(steps, list, tuple) and steps and all(callable(step) for step in steps):
         found: list[Any] | tuple[Any, ...] = steps
         return found
     return None
@@ -102,10 +105,11 @@ class _Step:
         self._spot = Spot("transform", name, names=fixed("input"), result="output", kind="transform", ours=True)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return call_once(self._pass, self._own, args, kwargs)
+
+    def _pass(self, own: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tracing = current()
-        if tracing is None:
-            return self._own(*args, **kwargs)
-        return tracing.run(self._spot, self._own, args, kwargs)
+        return own(*args, **kwargs) if tracing is None else tracing.run(self._spot, own, args, kwargs)
 
     def __reduce__(self) -> Any:
         return _as_it_was, (self._own,)  # to a spawned worker, which puts its own in
@@ -124,13 +128,12 @@ def _as_it_was(own: Any) -> Any:
 
 
 def _spot(function: FunctionType, name: str, receiver: bool) -> Spot:
-    code = function.__code__
+    code = original_code(function)
     return Spot(
         "transform",
         name.rpartition("<locals>.")[2],
         module=function.__module__ or "",
-        file=code.co_filename,
-        line=code.co_firstlineno,
+        code=code,
         names=fixed("input", receiver=receiver),
         result="output",
         kind="transform",

@@ -12,7 +12,6 @@ const source: Source = {
   first: 7,
   lines: ["def step(x):", "    loss = x  # half", "    return loss"],
   missing: null,
-  changed: "the file was changed",
   total: 4,
   at: 4,
   values: [{ line: 8, name: "loss", value: { text: "0.5", type: "float", kept: "full" }, nth: 4, of: 4, now: true }],
@@ -39,7 +38,6 @@ describe("the tree page", () => {
     await vi.waitFor(() => expect(page.querySelector(".vrow.chosen")?.textContent).toContain("step"));
     await vi.waitFor(() => expect(page.querySelector(".code-line.now")?.textContent).toContain("loss0.54/4"));
     expect(page.querySelector(".py-comment")?.textContent).toBe("# half");
-    expect(page.textContent).toContain("The file was changed.");
   });
 
   it("steps through the changes, and says so in the address", async () => {

@@ -3,6 +3,7 @@ import type { Status } from "../types";
 const TEXT: Record<Status, string> = {
   running: "running",
   finished: "finished",
+  incomplete: "incomplete",
   failed: "failed",
   interrupted: "interrupted",
   exited: "exited",

@@ -6,7 +6,6 @@ import { runPath, theReport, useAnswer } from "../../api";
 import type { Params } from "../../router";
 import type { CallId, LineValue, RunId, Source } from "../../types";
 import { Empty, Loading, Notice, Problem } from "../../ui";
-import { sentence } from "../sentence";
 import { CodeLines } from "./CodeLines";
 import { Player } from "./Player";
 import "../../styles/source.css";
@@ -50,7 +49,6 @@ export function SourcePanel({ run, call, at, onAt }: SourcePanelProps) {
           {error.error} {error.remedy}
         </Notice>
       )}
-      {source.changed && <Notice>{sentence(source.changed)}</Notice>}
       {source.total > 0 && !theReport() && <Player total={source.total} at={at.at ?? source.at} onAt={onAt} />}
       <SourceBody run={run} source={source} />
     </div>

@@ -1,0 +1,118 @@
+"""What the calls of a pipeline have noted about their items, checked: a run may come from anybody.
+
+A field of another type than it is written with is left out, and the trace says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from clew.show.text import brief
+
+_LONGEST_ID: Final = 200  # characters of an id that is shown by its text
+_LONGEST_TUPLE: Final = 16
+_SHORT: Final = (str, float, bool, bytes, type(None))
+_COUNT: Final = 1 << 62
+_SMALL_VALUES_OF: Final = ("datetime", "uuid", "pandas")  # dates, times and the like, as they are read back
+
+
+def checked(noted: dict[Any, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The fields that make sense, with ids that can be compared, and the names of those that do not."""
+    sensible, wrong = _checked(noted, _FIELDS)
+    for field in ("ids", "given"):
+        if field in sensible:
+            sensible[field] = list(map(id_name, sensible[field]))
+    if "called" in sensible:
+        sensible["called"] = id_name(sensible["called"])
+    if "facts" in sensible:
+        sensible["facts"], wrong_facts = _checked(sensible["facts"], _FACTS)
+        wrong += wrong_facts
+    return sensible, wrong
+
+
+def _checked(given: dict[Any, Any], fields: dict[str, Callable[[Any], bool]]) -> tuple[dict[str, Any], list[str]]:
+    known = {name: value for name, value in given.items() if type(name) is str and name in fields}
+    wrong = [name for name, value in known.items() if not fields[name](value)]
+    return {name: value for name, value in known.items() if name not in wrong}, wrong
+
+
+def id_name(id: Any) -> Any:
+    """An id as it is where it can be compared and shown at no cost; else its text."""
+    if type(id) is tuple and len(id) <= _LONGEST_TUPLE and not any(type(part) is tuple for part in id):
+        return tuple(map(id_name, id))
+    if type(id) in _SHORT or (type(id) is int and id.bit_length() <= 256):
+        return id
+    if type(id).__module__.partition(".")[0] in _SMALL_VALUES_OF and _can_be_key(id):
+        return id
+    return brief(id, _LONGEST_ID)
+
+
+def _can_be_key(id: Any) -> bool:
+    try:
+        hash(id)
+    except TypeError:
+        return False
+    return True
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str
+
+
+def _is_text_or_none(value: Any) -> bool:
+    return value is None or type(value) is str
+
+
+def _is_texts(value: Any) -> bool:
+    return type(value) in (list, tuple) and all(type(item) is str for item in value)
+
+
+def _is_list(value: Any) -> bool:
+    return type(value) in (list, tuple)
+
+
+def _is_count(value: Any) -> bool:
+    return value is None or (type(value) is int and 0 <= value < _COUNT)
+
+
+def _is_counts(value: Any) -> bool:
+    return _is_list(value) and all(type(item) is int and 0 <= item < _COUNT for item in value)
+
+
+def _is_pair(value: Any) -> bool:
+    return _is_list(value) and len(value) == 2 and all(type(item) is float for item in value)
+
+
+def _is_devices(value: Any) -> bool:
+    return type(value) is dict and all(type(key) is type(item) is str for key, item in value.items())
+
+
+_FIELDS: Final[dict[str, Callable[[Any], bool]]] = {
+    "trace": _is_text,
+    "facts": lambda value: type(value) is dict,
+    "ids": _is_list,
+    "source": _is_text,
+    "batch": _is_count,
+    "by_row": lambda value: type(value) is bool,
+    "given": _is_list,
+    "lost": _is_text,
+    "files": _is_texts,
+    "where": _is_text,
+    "devices": _is_devices,
+    "rows": _is_count,
+    "mode": _is_text,
+    "convolved": _is_counts,
+    "convolved_range": _is_pair,
+    "called": lambda value: True,
+    "took": _is_count,
+}
+_FACTS: Final[dict[str, Callable[[Any], bool]]] = {
+    "wanted": _is_count,
+    "state": _is_text,
+    "error": _is_text_or_none,
+    "altered": _is_texts,
+    "notes": _is_texts,
+    "stages": _is_texts,
+    "run": _is_text,
+}

@@ -1,0 +1,99 @@
+"""What keeps failures of ours out of the user's calls: the user's function runs once, whatever fails around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, Literal
+
+from clew import trouble
+from clew.errors import ClewError
+
+_Passing = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+_ON_PURPOSE = (ClewError, StopIteration, StopAsyncIteration)  # ours raise them to tell the program something
+
+
+class Once:
+    """The user's function as ours get it: it remembers whether it was called, and what came of that."""
+
+    __slots__ = ("error", "function", "has_result", "result")
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.error: BaseException | None = None
+        self.result: Any = None
+        self.has_result = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            self.result = result = self.function(*args, **kwargs)
+        except BaseException as error:
+            self.error = error
+            raise
+        self.has_result = True
+        return result
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.function, name)
+
+    def raised(self, error: BaseException) -> bool:
+        """Whether an exception is the function's own, or was made from it."""
+        return self.error is not None and (error is self.error or error.__cause__ is self.error)
+
+
+def call_once(passing: _Passing, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Let `passing` make a call of the user's function. If it fails by itself, the program does not notice.
+
+    The function is called exactly once: by `passing`, or plainly if that failed before. Its own exceptions pass.
+    """
+    once = Once(function)
+    try:
+        try:
+            return passing(once, args, kwargs)
+        except Exception as error:
+            if once.raised(error) or isinstance(error, _ON_PURPOSE):
+                raise
+            trouble.failed(error, f"the recording of {getattr(function, '__qualname__', 'a call')}")
+        if once.error is not None:
+            raise once.error
+        return once.result if once.has_result else function(*args, **kwargs)
+    finally:
+        once.error = once.result = None  # an exception that is held here would hold its frames, and they this
+
+
+class Around:
+    """A context of ours around the user's code: failures of its own are reported, and the user's exceptions pass."""
+
+    __slots__ = ("_inner", "_make")
+
+    def __init__(self, make: Callable[[], AbstractContextManager[Any]]) -> None:
+        self._make = make
+        self._inner: AbstractContextManager[Any] | None = None
+
+    def __enter__(self) -> None:
+        try:
+            inner = self._make()
+            inner.__enter__()
+            self._inner = inner
+        except Exception as error:
+            trouble.failed(error, "the recording of a stage")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> Literal[False]:
+        try:
+            if self._inner is not None:
+                self._inner.__exit__(kind, error, traceback)
+        except Exception as own:
+            if own is not error:
+                trouble.failed(own, "the recording of a stage")
+        return False
+
+
+def attempt(step: Callable[[], Any]) -> None:
+    """Do one of several steps; that it fails does not keep the others from being done."""
+    try:
+        step()
+    except Exception as error:
+        trouble.failed(error, f"{getattr(step, '__module__', 'clew')}.{getattr(step, '__qualname__', 'a step')}")

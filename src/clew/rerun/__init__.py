@@ -1,0 +1,46 @@
+"""`call.rerun()`: the function of a recorded call, called again with the arguments it had.
+
+Reading a run never runs the user's code; this does, because that is what it is for. A run that came from elsewhere can
+name any function, so the caller's word is needed first, and the function must be the one that was recorded. Whatever
+stands in the way (a function that has no name, an argument that was not kept) is said before anything runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from clew.recorder import own_shards
+
+from .arguments import arguments_for
+from .debugger import call_in_debugger
+from .finding import find_function
+from .trust import require_named, require_trust
+
+if TYPE_CHECKING:
+    from clew.history.call import Call
+
+
+def rerun(
+    call: Call,
+    *,
+    trusted: bool = False,
+    changed: bool = False,
+    debug: bool = False,
+    replace: Mapping[str, Any] | None = None,
+) -> Any:
+    """Call the function of a recorded call again; gives what it returns.
+
+    trusted  the caller trusts the run, and the code that it names; not needed for a call that this process recorded
+    changed  call the function also if it is not, or may not be, the code that was recorded
+    debug    stop in the debugger at its first line
+    replace  arguments by name, in place of the recorded ones
+    """
+    require_named(call)
+    require_trust(call, trusted, replace or {})
+    function, given = find_function(call, changed)
+    owner = own_shards.owner_of(call.shard_folder, call.id)
+    if owner is not None:
+        given = {"self": owner, **given}
+    args, kwargs = arguments_for(call, function, {**given, **(replace or {})})
+    return call_in_debugger(function, args, kwargs) if debug else function(*args, **kwargs)

@@ -1,0 +1,140 @@
+"""`clew run` starts whatever `python` starts, and what cannot be started is refused in the same words."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import clew
+
+SHOW = """\
+import sys
+print(list(globals()), type(__builtins__), sys.argv, sys.path[0], __name__, __package__, __doc__)
+print(globals().get("__file__"), __spec__, __loader__, globals().get("__cached__"))
+def work(n):
+    loss = n * 2
+    return loss
+print(work(4))
+"""
+MOVES = """\
+import os
+os.chdir("elsewhere")
+import sibling
+print(sibling.work(4))
+"""
+SIBLING = "def work(n):\n    loss = n * 2\n    return loss\n"
+WARNS = """\
+import warnings
+warnings.warn("here")
+warnings.warn("old", DeprecationWarning)
+warnings.warn("above", stacklevel=2)
+warnings.warn("far above", stacklevel=4)
+def f():
+    warnings.warn("caller", stacklevel=2)
+f()
+text = "\\d"
+import warning
+"""
+OWN = """\
+import platform, queue, random
+import json, logging, dataclasses, os, re
+print(queue.mine, platform.mine, json.mine, logging.mine, dataclasses.mine, hasattr(os, "mine"))
+def work(n):
+    for i in range(n):
+        loss = i * 2
+    return loss
+print(work(3))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    files = {
+        "show.py": SHOW, "folder/__main__.py": SHOW, "package/__init__.py": "", "package/__main__.py": SHOW,
+        "package/job.py": SHOW, "empty/read.me": "", "bare/__init__.py": "", "broken/__init__.py": "1 / 0",
+        "moves/__main__.py": MOVES, "moves/sibling.py": SIBLING, "elsewhere/read.me": "", "warns.py": WARNS,
+        "warning.py": "import warnings\nwarnings.warn('importer', stacklevel=2)\n", "own/main.py": OWN,
+        "fails.py": "import failing\n", "failing.py": "def f():\n    x = 1\n    raise OSError(x)\nf()\n",
+        "ends.py": "import sys\nsys.exit('sorry')\n",
+    }  # fmt: skip
+    for name in ("queue", "platform", "json", "logging", "dataclasses", "os"):
+        files[f"own/{name}.py"] = "mine = True\n"
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    for name in ("folder", "moves"):
+        with zipfile.ZipFile(tmp_path / f"{name}.zip", "w") as archive:
+            for file in (tmp_path / name).iterdir():
+                archive.write(file, file.name)
+    return tmp_path
+
+
+def said(folder: Path, *words: str) -> tuple[str, str, int]:
+    environment = {**os.environ, "CLEW_DIR": str(folder / "runs")}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=folder, env=environment, input=SHOW, capture_output=True, text=True, timeout=60
+    )
+    return re.sub(r" at 0x\w+", "", done.stdout), done.stderr, done.returncode
+
+
+def runs(folder: Path) -> list[Path]:
+    return list((folder / "runs").glob("*/*"))
+
+
+STARTED = [
+    ["show.py", "a", "--", "-m", "--watch"], ["./show.py"], ["folder", "a"], ["./folder/"], ["folder.zip", "-c"],
+    ["-m", "package", "-m", "a"], ["-mpackage"], ["-m", "package.job"], ["-c", SHOW, "a", "-m"], ["-c" + SHOW],
+    ["-", "a"], ["moves"], ["moves.zip"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", STARTED, ids=lambda words: " ".join(words).partition("\n")[0])
+def test_what_python_starts_is_started_and_watched(words: list[str], folder: Path) -> None:
+    assert said(folder, "-m", "clew", "run", "--watch", "*: *", *words) == said(folder, *words)
+    (run,) = runs(folder)
+    assert clew.open(run)["loss"].values == [8]
+
+
+def test_a_double_dash_before_the_script_ends_the_options(folder: Path) -> None:
+    watched = said(folder, "-m", "clew", "run", "--watch", "work: loss", "--", "show.py", "--", "a")
+    assert watched == said(folder, "show.py", "--", "a")
+
+
+REFUSED = [["empty"], ["bare"], ["nowhere.py"], ["-m", "nowhere"], ["-m", "nowhere.at.all"], ["-m", "bare"],
+           ["-m", "package.nowhere"]]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", REFUSED, ids=" ".join)
+def test_what_python_refuses_is_refused_in_its_words_and_leaves_no_run(words: list[str], folder: Path) -> None:
+    assert said(folder, "-m", "clew", "run", "--watch", "*: *", *words) == said(folder, *words)
+    assert runs(folder) == []
+
+
+@pytest.mark.parametrize("words", [["warns.py"], ["fails.py"], ["ends.py"]], ids=" ".join)
+def test_warnings_and_tracebacks_name_the_programs_lines(words: list[str], folder: Path) -> None:
+    assert said(folder, "-m", "clew", "run", "--watch", "*: *", *words) == said(folder, *words)
+    assert said(folder, "-m", "clew", "run", "--follow", "*", "--no-show", *words) == said(folder, *words)
+
+
+@pytest.mark.parametrize("how", [["--watch", "*: *"], ["--follow", "work", "--no-show"]], ids=" ".join)
+def test_a_program_finds_its_own_modules_before_those_of_python_and_clew_does_not(how: list[str], folder: Path) -> None:
+    assert said(folder, "-m", "clew", "run", *how, "own/main.py") == said(folder, "own/main.py")
+    (run,) = runs(folder)
+    assert len(clew.open(run).calls("work")) == 1
+
+
+def test_so_it_does_in_the_current_folder(folder: Path) -> None:
+    words = ["-m", "main"]
+    plain = subprocess.run([sys.executable, *words], cwd=folder / "own", capture_output=True, text=True, timeout=60)
+    watched = subprocess.run(
+        [sys.executable, "-m", "clew", "run", "--watch", "work: loss", *words],
+        cwd=folder / "own", capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (watched.stdout, watched.stderr) == (plain.stdout, plain.stderr)
+    assert clew.open("latest")["loss"].values == [0, 2, 4]

@@ -1,0 +1,81 @@
+"""Every program in this folder behaves under each probe as it does under plain Python.
+
+A program ends with a comment `# Output:` and what it prints. Before it, comments may say more: `# Status: 3` (how it
+exits), `# Needs: joblib` (libraries without which it is left out), `# Probes: watch, model` (which ones; `watch` and
+`follow` if nothing is said), `# Arguments: a b`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROBES = {
+    "plain": [],
+    "watch": ["--watch", "*: *"],
+    "follow": ["--follow", "*", "--no-show"],
+    "model": ["--model", "*: **"],
+    "nonfinite": ["--nonfinite", "find"],
+    "both": ["--watch", "*: *", "--follow", "*", "--no-show"],  # for programs that take long to start
+    "items": ["--items", "1000000"],
+}
+#: Python may count threads before those of clew's have ended: see docs/limitations.md.
+FORK_WARNING = r".*DeprecationWarning: This process .* is multi-threaded.*\n.*\n"
+PROGRAMS = sorted(path for path in Path(__file__).parent.glob("*.py") if not path.name.startswith("test_"))
+
+
+def said(text: str, word: str, default: str = "") -> list[str]:
+    """What a comment of the program says."""
+    match = re.search(rf"^# {word}: (.*)$", text, re.MULTILINE)
+    return re.split(r",?\s+", (match[1] if match else default).strip())
+
+
+def output(text: str) -> str:
+    lines = text.partition("\n# Output:\n")[2].splitlines(keepends=True)
+    return "".join(line[2:] if line.startswith("# ") else line[1:] for line in lines)
+
+
+def cases() -> list[tuple[Path, str]]:
+    found = []
+    for path in PROGRAMS:
+        text = path.read_text()
+        if all(importlib.util.find_spec(name) for name in said(text, "Needs") if name):
+            found += [(path, probe) for probe in ("plain", *said(text, "Probes", "watch, follow"))]
+    return found
+
+
+def run(path: Path, probe: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    before = [] if probe == "plain" else ["-m", "clew", "run", "--name", path.stem, *PROBES[probe]]
+    words = [word for word in said(path.read_text(), "Arguments") if word]
+    environment = {**os.environ, "CLEW_DIR": str(folder / "runs"), "CLEW_QUIET": "1", "PYTHONHASHSEED": "0"}
+    environment["PYTHONWARNINGS"] = (
+        "ignore::SyntaxWarning"  # since 3.14 about what some of these programs are there for
+    )
+    return subprocess.run(
+        [sys.executable, *before, str(path), *words],
+        cwd=folder, env=environment, input="", capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "probe"), cases(), ids=lambda value: value if isinstance(value, str) else value.stem)
+def test_a_program_behaves_as_it_does_under_plain_python(path: Path, probe: str, tmp_path: Path) -> None:
+    text = path.read_text()
+    done = run(path, probe, tmp_path)
+    assert (done.stdout, done.returncode) == (output(text), int(said(text, "Status", "0")[0])), done.stderr
+    plain = "\n".join(said_on_stderr(text))
+    errors = re.sub(FORK_WARNING, "", done.stderr) if sys.version_info >= (3, 12) else done.stderr
+    assert errors.replace(str(path), "PROGRAM") == (plain + "\n" if plain else "")
+    runs = list((tmp_path / "runs").glob("*/*"))
+    assert [run.name.partition("-")[2] for run in runs] == ([] if probe == "plain" else [path.stem])
+
+
+def said_on_stderr(text: str) -> list[str]:
+    """The comments between `# Errors:` and `# Output:`: what the program says on stderr, its own path as PROGRAM."""
+    between = re.search(r"^# Errors:\n(.*?)^# Output:", text, re.MULTILINE | re.DOTALL)
+    return [line[2:] for line in between[1].splitlines()] if between else []
