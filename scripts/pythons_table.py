@@ -14,6 +14,7 @@ from pathlib import Path
 
 COUNTS = ("passed", "failed", "errors", "skipped", "deselected")
 _CLOSING = re.compile(r"^=* ?((?:\d+ [a-z]+(?:, )?)+) in [0-9.]+s")
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 _SKIPPED = re.compile(r"^SKIPPED \[(\d+)\] \S+?: (.*)")
 
 
@@ -41,6 +42,7 @@ def table(folder: Path, versions: list[str]) -> str:
     """The logs of these versions, a line each, and below it why tests were skipped."""
     lines = [f"{'Python':<10} {'tests':<7}" + "".join(f"{count:>11}" for count in COUNTS)]
     notes: list[str] = []
+    retries: list[str] = []
     for version in versions:
         log, missing = folder / f"{version}.log", folder / f"{version}.missing"
         if log.exists():
@@ -48,10 +50,18 @@ def table(folder: Path, versions: list[str]) -> str:
             lines.append(f"{found['python']:<10} {found['tests']:<7}" + "".join(f"{found[c]:>11}" for c in COUNTS))
             if found["why"]:
                 notes.append(f"  {found['python']}: {found['why']}")
+            if (folder / f"{version}.retry.log").exists():
+                failures = _FAILED.findall(log.read_text(errors="replace"))
+                retries.append(f"  {found['python']}: {', '.join(failures)}")
         else:
             reason = missing.read_text(errors="replace").strip() if missing.exists() else ""
-            lines.append(f"{version:<10} not tested: {reason or 'it is not on this machine'}")
-    return "\n".join([*lines, *(["left out or skipped:", *notes] if notes else [])])
+            reason = reason or "the run ended before it, or it is not on this machine"
+            lines.append(f"{version:<10} not tested: {reason}")
+    if notes:
+        lines += ["left out or skipped:", *notes]
+    if retries:
+        lines += ["failed beside other tests and ran once more, alone:", *retries]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,17 @@ def test_a_python_that_could_not_be_fetched_has_a_line_with_the_reason(tmp_path:
     (tmp_path / "3.15.missing").write_text("clew: Python 3.15 cannot be fetched: no mirror of this machine has it\n")
     assert table(tmp_path, "3.15", "3.16")[1:] == [
         "3.15       not tested: clew: Python 3.15 cannot be fetched: no mirror of this machine has it",
-        "3.16       not tested: it is not on this machine",
+        "3.16       not tested: the run ended before it, or it is not on this machine",
+    ]
+
+
+def test_tests_that_passed_only_at_the_second_try_are_named(tmp_path: Path) -> None:
+    failures = "FAILED tests/test_x.py::test_late - AssertionError\nERROR tests/test_y.py::test_gone[a b]\n"
+    (tmp_path / "3.14.log").write_text(LOG + failures)
+    (tmp_path / "3.14.retry.log").write_text("===== 2 passed in 0.2s =====\n")
+    assert table(tmp_path, "3.14")[-2:] == [
+        "failed beside other tests and ran once more, alone:",
+        "  3.14.10: tests/test_x.py::test_late, tests/test_y.py::test_gone[a",
     ]
 
 
