@@ -174,12 +174,14 @@ def _wait_for_first(last: Path, process: subprocess.Popen[bytes]) -> None:
 def _last_recorded(run: clew.Run) -> float:
     """The last time that was recorded."""
     names = [name for name in run.names if name.rpartition(".")[2] == "now"]
-    loaded = [] if names else run.calls("load")[-1:]  # of a pipeline: it records what its stages give
-    return max((float(run[name].values[-1]) for name in names), default=float(loaded[0].result) if loaded else 0.0)
+    if names:
+        return max(float(run[name].values[-1]) for name in names)
+    results = (call.result for call in reversed(run.calls("load")[-100:]))  # of a pipeline: what its stages return
+    return next((float(result) for result in results if result is not None), 0.0)
 
 
 def main(kills: int, programs: list[str]) -> None:
-    for busy in (0, 4):
+    for busy in (0, 4):  # processes that take what processors there are
         burners = [subprocess.Popen([sys.executable, "-c", _BURN]) for _ in range(busy)]
         try:
             for program in programs:
