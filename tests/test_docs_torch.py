@@ -31,12 +31,12 @@ def test_the_page_about_models_does_what_it_says(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_nan_example_says_what_the_readme_shows(runs_folder: Path) -> None:
+def test_the_nan_example_prints_what_its_page_shows(runs_folder: Path) -> None:
     environment = os.environ | {"CLEW_DIR": str(runs_folder), "PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "examples/nan.py"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    said = (done.stderr + done.stdout).replace(f"{ROOT}{os.sep}", "")
-    assert f"```text\n{said}```" in (ROOT / "README.md").read_text(encoding="utf-8")
+    output = (done.stderr + done.stdout).replace(f"{ROOT}{os.sep}", "")
+    assert f"```text\n{output}```" in (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
     assert clew.runs()[-1]["attention"].steps == [33, 34, 35, 36, 37]
 
 

@@ -71,9 +71,9 @@ def test_the_page_about_items_does_what_it_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("example", ["items", "graph"])
-def test_the_example_says_what_the_readme_shows(runs_folder: Path, example: str) -> None:
+def test_the_example_prints_what_its_page_shows(runs_folder: Path, example: str) -> None:
     environment = os.environ | {"CLEW_DIR": str(runs_folder), "PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, f"examples/{example}.py"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    said = done.stdout.replace(f"{ROOT}/", "")
-    assert f"```text\n{said}```" in (ROOT / "README.md").read_text(encoding="utf-8")
+    output = done.stdout.replace(f"{ROOT}/", "")
+    assert f"```text\n{output}```" in (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")

@@ -69,11 +69,11 @@ def test_the_readme_has_programs_and_commands() -> None:
     assert {"python", "text", "sh"} <= set(languages)
 
 
-def test_the_pipeline_example_prints_what_the_readme_shows(tmp_path: Path) -> None:
+def test_the_pipeline_example_prints_what_its_page_shows(tmp_path: Path) -> None:
     script = ROOT / "examples" / "pipeline.py"
     environment = os.environ | {"CLEW_DIR": str(tmp_path), "CLEW_QUIET": "1"}
     done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=True)
-    blocks = (ROOT / "README.md").read_text().split("```text\n")[1:]
+    blocks = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8").split("```text\n")[1:]
     (shown,) = [block.split("```")[0] for block in blocks if block.startswith("Dataset.get")]
     assert without_times(done.stderr) == without_times(shown)
 
