@@ -31,6 +31,11 @@ def test_the_page_about_models_does_what_it_says(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_recipes_do_what_they_say(tmp_path: Path) -> None:
+    done = run_page(ROOT / "docs" / "recipes.md", tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_nan_example_prints_what_its_page_shows(runs_folder: Path) -> None:
     environment = os.environ | {"CLEW_DIR": str(runs_folder), "PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "examples/nan.py"]
