@@ -106,6 +106,25 @@ def _as_before() -> None:
     trouble = sys.modules.get("clew.trouble")
     if trouble is not None:
         trouble.forget()
+    _end_programs()
+
+
+def _end_programs() -> None:
+    """`clew run` in the test's own process instruments all that is imported later, as it should in a process of its
+    own. With hundreds of such tests each import of a later one would be instrumented hundreds of times."""
+    program = sys.modules.get("clew.probes.lines.program")
+    if program is not None:
+        sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder) is not program._Finder]
+        acts = sys.modules["clew.probes.receiving"]._acts
+        acts[:] = [act for act in acts if not isinstance(getattr(act, "__self__", None), program.Program)]
+    models = sys.modules.get("clew.probes.model.program")
+    if models is not None:
+        module_calls = sys.modules["clew.probes.module_calls"]
+        for finder in list(module_calls._finders):
+            module_calls.find_no_more(finder)
+    children = sys.modules.get("clew.recorder.children")
+    if children is not None:
+        children._suppliers.pop("clew.commands.run", None)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -25,12 +25,16 @@ _acts: Final[list[Callable[[FunctionType], None]]] = []
 
 def on_arrival(act: Callable[[FunctionType], None]) -> None:
     """Call `act` with each function that arrives from here on."""
-    if not _acts:
-        from wrapt import register_post_import_hook
-
-        for library, maker in _MAKERS.items():
-            register_post_import_hook(functools.partial(_stand_in, maker), library)  # at once, if it is loaded already
+    _watch_makers()
     _acts.append(act)
+
+
+@functools.cache
+def _watch_makers() -> None:
+    from wrapt import register_post_import_hook
+
+    for library, maker in _MAKERS.items():
+        register_post_import_hook(functools.partial(_stand_in, maker), library)  # at once, if it is loaded already
 
 
 def _stand_in(name: str, module: Any) -> None:
