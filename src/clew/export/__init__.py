@@ -97,6 +97,8 @@ def export(
         )
     if path.is_dir() and format not in FOLDERS:
         raise OptionError("export-target", f"{path} is a folder.", "Give the name of a file.")
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise OptionError("export-target", f"{path} is a device or a pipe.", "Give the name of a file.")
     try:
         return write(run, path, names=names, progress=progress)
     except OSError as error:
@@ -107,11 +109,11 @@ def export(
 
 
 def _is_about_target(error: OSError, target: Path) -> bool:
-    """A draft stands beside the target; libraries do not always name the file."""
+    """Drafts stand beside the target; libraries do not always name the file."""
     if error.filename is None:
         return True
-    file, target = os.path.abspath(os.fsdecode(error.filename)), target.absolute()
-    return file.startswith((str(target), str(target.with_name(f".{target.name}."))))
+    file, folder = Path(os.fsdecode(error.filename)).absolute(), target.absolute().parent
+    return file.parent == folder or file.is_relative_to(target.absolute())
 
 
 def _others() -> list[EntryPoint]:
