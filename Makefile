@@ -9,23 +9,25 @@ VENV := .venv
 BIN := $(VENV)/bin
 # 3.11 if there is one: the primary Python, on which a missing torch is an error and not a reason to skip.
 VERSION := $(shell scripts/find-python 3.11 >/dev/null && echo 3.11 || echo any)
-OTHERS := 3.12 3.13
-# Tested by `make test-new` and `make test-all` only: they are fetched, and the suite must not depend on that.
-NEW := 3.14 3.15
-# On the newest of these that is here all tests that need no torch are run; on the others those of scripts/test-on that
-# depend most on the interpreter. `make test-all` runs all on all.
+OTHERS := 3.12 3.13 3.14 3.15
+# On WHOLE all tests are run that need no torch: the newest that all libraries have wheels for, or the one before it
+# where that is not to be had. On 3.15, whose syntax is newest, and on the others SET: what depends most on the
+# interpreter. `make test-all` runs all on all.
 SET ?= engine
-NEWEST = $(shell for version in $(OTHERS); do ! scripts/find-python $$version >/dev/null || echo $$version; done | tail -1)
+WHOLE = $(shell for version in 3.14 3.13 3.12; do ! scripts/find-python $$version >/dev/null || { echo $$version; break; }; done)
 PYTEST_ARGS ?= -n auto
 # Where the libraries that clew depends on are used.
 FLOOR_TESTS := tests/values tests/store tests/export tests/page tests/engines tests/test_recording.py
 WHEEL_VENV := build/wheel-venv
 # Tests run side by side: torch keeps to one thread in each.
-test test-new test-all test-primary test-others test-tf test-floors faults: export OMP_NUM_THREADS ?= 1
+test test-all test-primary test-others test-tf test-floors faults: export OMP_NUM_THREADS ?= 1
+# For every pip, those that `venv` and `build` start too: an index that does not answer at once is asked again.
+export PIP_RETRIES ?= 10
+export PIP_TIMEOUT ?= 30
 # Where this is set, each of the hundreds of programs that the tests start would compile clew anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo environments test test-new test-all test-web test-primary test-others test-tf test-floors faults pictures bench lint format types docs wheel-check clean
+.PHONY: help demo environments other-environments test test-all test-web test-primary test-others test-tf test-floors faults pictures bench lint format types docs wheel-check clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -38,36 +40,30 @@ demo:  ## a small training run, recorded, and what was recorded: in the terminal
 	@$(BIN)/python scripts/build_page.py
 	$(BIN)/clew report latest -o report.html
 
-# Installing keeps one core busy: the others' environments are made beside the primary one. A Python that is not here is
-# fetched; where that fails, build/tests keeps the reason, and the others are tested.
+# Installing keeps one core busy: the others' environments are made beside the primary one.
 environments:
-	@mkdir -p build/tests
-	@others() { \
-	    for version in $(OTHERS); do \
-	        if scripts/find-python $$version >/dev/null || scripts/get-python $$version >/dev/null 2>build/tests/$$version.missing; then \
-	            scripts/venv .venv-$$version $$version test; \
-	        fi; \
-	    done; \
-	    scripts/venv .venv-tf 3.11 test-tf; \
-	}; \
-	beside=; failed=; \
+	@beside=; failed=; \
 	scripts/browser >/dev/null & browser=$$!; \
-	[ $(VERSION) = any ] || { others & beside=$$!; }; \
+	[ $(VERSION) = any ] || { $(MAKE) --no-print-directory other-environments && scripts/venv .venv-tf 3.11 test-tf; } & beside=$$!; \
 	scripts/venv $(VENV) $(VERSION) test-torch hyrax lint docs wheel || failed=yes; \
 	[ -z "$$beside" ] || wait $$beside || failed=yes; \
 	wait $$browser || failed=yes; \
 	[ -z "$$failed" ]
 
-test: test-web test-primary test-others  ## the whole suite on 3.11, what needs no torch on 3.13, the engine's tests on 3.12
-
-test-new:  ## the tests that depend most on the interpreter on 3.14 and 3.15, which are fetched where they are missing
-	@for version in $(NEW); do \
-	    scripts/find-python $$version >/dev/null || scripts/get-python $$version >/dev/null || true; \
+# A Python that is not here is fetched; where that fails, build/tests keeps the reason, and the others are tested.
+other-environments:
+	@mkdir -p build/tests
+	@for version in $(OTHERS); do \
+	    rm -f build/tests/$$version.missing; \
+	    if scripts/find-python $$version >/dev/null || scripts/get-python $$version >/dev/null 2>build/tests/$$version.missing; then \
+	        rm -f build/tests/$$version.missing; \
+	        scripts/venv .venv-$$version $$version test; \
+	    fi; \
 	done
-	@$(MAKE) --no-print-directory test-others OTHERS="$(NEW)" NEWEST=none
+
+test: test-web test-primary test-others  ## the whole suite on 3.11, what needs no torch on 3.14, the engine's tests on 3.12, 3.13 and 3.15
 
 test-all: SET := all
-test-all: OTHERS += $(NEW)
 test-all: test-web test-primary test-others  ## the same with all that needs no torch on every other Python
 
 test-web:  ## the page's own tests and types, and the page, built
@@ -81,17 +77,16 @@ test-primary:
 	@scripts/browser >/dev/null
 	CLEW_PRIMARY=1 scripts/test-on $(VENV) all $(PYTEST_ARGS)
 
-test-others:
+test-others: other-environments
 	@failed=; \
 	primary=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
 	for version in $(OTHERS); do \
 	    [ "$$version" != "$$primary" ] || continue; \
-	    if ! scripts/find-python $$version >/dev/null; then \
-	        echo "== Python $$version is not on this machine: not tested (scripts/get-python $$version fetches it)"; \
+	    if [ -e build/tests/$$version.missing ]; then \
+	        echo "== Python $$version is not tested: $$(tail -1 build/tests/$$version.missing)"; \
 	        continue; \
 	    fi; \
-	    scripts/venv .venv-$$version $$version test; \
-	    set=$(SET); [ $$version != "$(NEWEST)" ] || set=all; \
+	    set=$(SET); [ $$version != "$(WHOLE)" ] || set=all; \
 	    scripts/test-on .venv-$$version $$set $(PYTEST_ARGS) || failed="$$failed $$version"; \
 	done; \
 	[ -z "$$failed" ] || { echo "failed on:$$failed"; exit 1; }

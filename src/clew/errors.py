@@ -107,6 +107,10 @@ class PageError(ClewError, RuntimeError):
     """The page or a report cannot be made, or cannot answer, as asked."""
 
 
+class ExportError(ClewError, OSError):
+    """The file or folder of an export cannot be written."""
+
+
 class MissingLibraryError(ClewError, ImportError):
     """Something was asked for that needs a library which is not installed."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -72,3 +74,17 @@ def test_a_format_must_be_said(capsys: Captured) -> None:
         main(["export", "latest"])
     assert end.value.code == 2
     assert "--to" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("format", ["json", "csv", "parquet", "perfetto", "tensorboard"])
+def test_where_nothing_can_be_written_it_says_why_and_what_to_do(format: str, capsys: Captured) -> None:
+    assert main(["export", "latest", "--to", format, "-o", "/proc/mine"]) == 2
+    assert re.search(r"/proc/mine cannot be written: .+\. Give another path with -o\.$", capsys.readouterr().err)
+
+
+def test_a_device_stays_one(tmp_path: Path, capsys: Captured) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert main(["export", "latest", "--to", "csv", "-o", "pipe"]) == 2
+    assert "pipe is a device or a pipe. Give the name of a file." in capsys.readouterr().err
+    assert main(["report", "latest", "-o", "pipe"]) == 2
+    assert (tmp_path / "pipe").is_fifo()

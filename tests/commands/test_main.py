@@ -54,7 +54,9 @@ def test_an_unknown_option_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit) as end:
         main(["runs", "--jsno"])
     assert end.value.code == 2
-    assert "clew: " in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert shown.startswith("usage: clew runs ")
+    assert shown.endswith("clew: unrecognized arguments: --jsno\n")
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,3 +126,13 @@ def test_a_small_encoding_gets_question_marks_and_no_error(runs_folder: Path) ->
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=env, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"loss" in done.stdout
+
+
+def test_with_stdout_closed_it_does_what_was_asked(runs_folder: Path, tmp_path: Path) -> None:
+    simple_run(runs_folder, {"loss": [1.0]})
+    code = "import sys; from clew.commands.main import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "export", "latest", "--to", "json", "-o", str(tmp_path / "run.json")]
+    env = {**os.environ, "PYTHONPATH": SOURCE}
+    done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *command], env=env, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (tmp_path / "run.json").exists()

@@ -23,7 +23,7 @@ from engines.works import Doubling, drained
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as one:
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as one:
         yield one
 
 

@@ -57,6 +57,48 @@ def test_arrays_are_histograms_and_what_is_not_finite_is_counted(tmp_path: Path)
     assert [event.value for event in found.Scalars("w/not_finite")] == [2.0]
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of TensorBoard's reader, for the widest range
+@pytest.mark.parametrize(
+    "values",
+    [
+        [-1.7e308, 0.0, 1.7e308],  # a range wider than a float
+        [1.0, 1.0 + 2**-52],  # finer than its bins
+        [*([1e-9] * 500), 1e12],  # bins as wide as most of the values would be too many
+        [3.0, 3.0],
+        [5e-324, 1e-323],
+    ],
+)
+def test_histograms_hold_every_value_of_any_range(tmp_path: Path, values: list[float]) -> None:
+    run = simple_run(tmp_path / "runs", {"w": [np.array(values)]})
+    (event,) = read(export(run, "tensorboard", tmp_path / "out")).Histograms("w")
+    assert sum(event.histogram_value.bucket) == event.histogram_value.num == len(values)
+    assert (event.histogram_value.min, event.histogram_value.max) == (min(values), max(values))
+    assert event.histogram_value.bucket_limit == sorted(event.histogram_value.bucket_limit)
+
+
+def test_values_that_are_not_finite_are_written_without_a_word_to_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    nan = float("nan")
+    found = read(
+        export(
+            simple_run(tmp_path / "runs", {"x": [nan, 1.0], "w": [np.array([nan, nan])]}),
+            "tensorboard",
+            tmp_path / "out",
+        )
+    )
+    assert [repr(event.value) for event in found.Scalars("x")] == ["nan", "1.0"]
+    assert [event.value for event in found.Scalars("w/not_finite")] == [2.0]
+    assert [record for record in caplog.records if record.levelname == "WARNING"] == []
+
+
+def test_lone_surrogates_in_names_and_texts_are_escaped(tmp_path: Path) -> None:
+    run = simple_run(tmp_path / "runs", {'d["\udcff"]': ["a \ud800"]})
+    found = read(export(run, "tensorboard", tmp_path / "out"))
+    assert found.Tensors("d___udcff__/text_summary")[0].tensor_proto.string_val == [b"a \\ud800"]
+    assert b'is d["\\udcff"]' in found.Tensors("clew/text_summary")[0].tensor_proto.string_val[0]
+
+
 def test_texts_are_texts_and_the_rest_is_said_to_be_left_out(tmp_path: Path) -> None:
     run = simple_run(tmp_path / "runs", {"note": ["hello"], "config": [{"lr": 1}, {"lr": 2}]})
     found = read(export(run, "tensorboard", tmp_path / "out"))

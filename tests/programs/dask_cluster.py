@@ -16,7 +16,7 @@ def helper(value):
 
 
 if __name__ == "__main__":
-    with Client(n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+    with Client(n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
         print(client.gather(client.map(load, range(5))))
         print(client.submit(lambda x: x * RATE, 21).result())
 

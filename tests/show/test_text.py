@@ -7,6 +7,7 @@ import datetime
 import decimal
 import fractions
 import pathlib
+import types
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -46,6 +47,7 @@ from clew.show.text import brief, duration, ending, printable
         (np.float32(1.5), "1.5"),
         (np.array(2.5), "2.5 (float64)"),
         (range(3), "range(0, 3)"),
+        (types.SimpleNamespace(lr=0.1, inner=types.SimpleNamespace()), "namespace(lr=0.1, inner=namespace())"),
         (collections.deque([1, 2]), "deque([1, 2])"),
         (collections.OrderedDict(a=1), "OrderedDict({'a': 1})"),
         (datetime.date(2024, 1, 2), "datetime.date(2024, 1, 2)"),

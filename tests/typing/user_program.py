@@ -5,11 +5,14 @@ Each decorator must keep the signature of what it decorates, and a misspelt name
 
 from __future__ import annotations
 
-from typing import Any, assert_type
+from collections.abc import Iterator
+from typing import Any, Generic, TypeVar, assert_type
 
 import clew
 from clew.compat.ttracker import auto_diff, var_tracker
 from clew.compat.ztrace import ztrace
+
+Item = TypeVar("Item")
 
 
 @clew.watch("loss", every=2)
@@ -106,6 +109,44 @@ assert_type(opened, clew.Run)
 assert_type(opened["loss"][0:1], clew.Series)
 assert_type(len(opened["loss"].times), int)
 assert_type(clew.runs(), list[clew.Run])
+assert_type(trace.collate[0].stage, str)
+assert_type(str(opened.report("run.html", limit="5MB").path), str)
+
+assert_type(clew.map(operator, ["a", "b"]), list[list[str]])
+assert_type(clew.submit(operator, "a").get(), list[str])
+
+
+class Accumulator(Generic[Item]):
+    @clew.watch("total")
+    def add(self, item: Item) -> Item:
+        return item
+
+    @classmethod
+    @clew.follow
+    def empty(cls, size: int) -> int:
+        return size
+
+    @clew.stage("load")
+    async def load(self, path: str) -> bytes:
+        return path.encode()
+
+    @clew.follow(depth=2)
+    def batches(self, count: int) -> Iterator[int]:
+        yield from range(count)
+
+
+async def awaited(accumulator: Accumulator[str]) -> None:
+    assert_type(await accumulator.load("x"), bytes)
+
+
+assert_type(Accumulator[float]().add(1.0), float)
+assert_type(Accumulator.empty(3), int)
+assert_type(Accumulator[int]().batches(3), Iterator[int])
+
+
+def results_of(tracer: clew.ModelTracer) -> list[str]:
+    return [result.name for result in tracer.results.values()]
+
 
 graph = clew.record(operator, "an example")
 graph.save("bundle")
@@ -114,4 +155,5 @@ graph.save("bundle")
 watched("3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 followed(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 clew.wacth("x")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+trace.chekc()  # type: ignore[operator]  # pyright: ignore[reportCallIssue]
 run.chagnes("x")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]

@@ -44,7 +44,7 @@ class HelpFormatter(argparse.HelpFormatter):
 class Parser(argparse.ArgumentParser):
     """argparse, whose complaint about an unknown verb names the nearest."""
 
-    verbs: Mapping[str, argparse.ArgumentParser] = {}
+    verbs: Mapping[str, Parser] = {}
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"formatter_class": HelpFormatter, **options})
@@ -97,11 +97,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return _guarded_by_own_errors_only(args) if verb == "run" else _guarded(verb, args)
 
 
-def _parsed(top: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
+def _parsed(top: Parser, words: list[str]) -> argparse.Namespace:
     """The arguments; names may stand after options too, which argparse alone does not understand."""
     args, more = top.parse_known_args(words)
     if more and (not isinstance(getattr(args, "names", None), list) or any(word.startswith("-") for word in more)):
-        top.error(f"unrecognized arguments: {' '.join(more)}")
+        top.verbs.get(args.verb, top).error(f"unrecognized arguments: {' '.join(more)}")
     if more:
         args.names = [*args.names, *more]
     return args
@@ -125,6 +125,7 @@ def _guarded_by_own_errors_only(args: argparse.Namespace) -> int:
 
 def _guarded(verb: str, args: argparse.Namespace) -> int:
     try:
+        _open_closed_streams()
         _speak_any_text()
         status = int(load(verb).main(args))
         sys.stdout.flush()  # here, where a closed pipe is still ours to notice
@@ -137,6 +138,13 @@ def _guarded(verb: str, args: argparse.Namespace) -> int:
         return 130
     except OSError as error:
         return _say(f"{error.strerror or error}: {error.filename}" if error.filename else str(error), 1)
+
+
+def _open_closed_streams() -> None:
+    """`clew export latest >&-` leaves Python without a stdout: what would be said goes nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the process ends
 
 
 def _speak_any_text() -> None:

@@ -9,13 +9,14 @@ with an entry point in the group `clew.exports` that leads to such a function.
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from clew.errors import OptionError, nearest
+from clew.errors import ExportError, OptionError, nearest
 
 if TYPE_CHECKING:
     from clew.history.run import Run
@@ -96,7 +97,23 @@ def export(
         )
     if path.is_dir() and format not in FOLDERS:
         raise OptionError("export-target", f"{path} is a folder.", "Give the name of a file.")
-    return write(run, path, names=names, progress=progress)
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise OptionError("export-target", f"{path} is a device or a pipe.", "Give the name of a file.")
+    try:
+        return write(run, path, names=names, progress=progress)
+    except OSError as error:
+        if not _is_about_target(error, path):
+            raise
+        what = f"{path} cannot be written: {error.strerror or error}."
+        raise ExportError("export-not-written", what, "Give another path with -o.") from error
+
+
+def _is_about_target(error: OSError, target: Path) -> bool:
+    """Drafts stand beside the target; libraries do not always name the file."""
+    if error.filename is None:
+        return True
+    file, folder = Path(os.fsdecode(error.filename)).absolute(), target.absolute().parent
+    return file.parent == folder or file.is_relative_to(target.absolute())
 
 
 def _others() -> list[EntryPoint]:

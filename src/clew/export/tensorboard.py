@@ -17,19 +17,22 @@ from clew.export.files import Block, blocks, chosen, sayable, total, whole_folde
 from clew.history.series import as_array
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from clew.export import Progress
     from clew.history.run import Run
 
 _LONGEST_INTEGER = 1000  # bits; what is longer is no float
 _STEP_BITS = 63
+_BINS = 64
 
 
 def write(run: Run, target: Path, *, names: list[str] | None, progress: Progress) -> Path:
     """A folder for `tensorboard --logdir`. Other values and arrays that were not kept are left out, and it says so."""
-    writer = _writer_class()
+    file_writer = _file_writer_class()
     count, done = total(run, names), 0
     with whole_folder(target) as draft:
-        out = _Out(run, draft, writer)
+        out = _Out(run, draft, file_writer)
         try:
             for name in chosen(run, names):
                 for block in blocks(run, name, 10_000):
@@ -42,13 +45,13 @@ def write(run: Run, target: Path, *, names: list[str] | None, progress: Progress
     return target
 
 
-def _writer_class() -> Any:
+def _file_writer_class() -> Any:
     try:
-        from tensorboardX import SummaryWriter
+        from tensorboardX import FileWriter
     except ImportError as error:
         what = "Export to TensorBoard needs tensorboardX."
         raise MissingLibraryError("missing-library", what, "pip install tensorboardX") from error
-    return SummaryWriter
+    return FileWriter
 
 
 _RANK = re.compile(r"@rank=-?\d+\Z")
@@ -57,11 +60,11 @@ _RANK = re.compile(r"@rank=-?\d+\Z")
 class _Out:
     """One writer a rank."""
 
-    def __init__(self, run: Run, folder: Path, writer: Any) -> None:
+    def __init__(self, run: Run, folder: Path, file_writer: Any) -> None:
         self._table = run.tables.table
         self._began = run.tables.start_ns / 1e9
         self._folder = folder
-        self._writer = writer
+        self._file_writer = file_writer
         self._several = len({shard.rank for shard in self._table.shards}) > 1
         self._writers: dict[int, Any] = {}
         self._tags: dict[str, str] = {}
@@ -71,7 +74,7 @@ class _Out:
     def of(self, rank: int) -> Any:
         if rank not in self._writers:
             folder = self._folder / f"rank{rank}" if self._several else self._folder
-            self._writers[rank] = self._writer(str(folder), write_to_disk=True, max_queue=1000)
+            self._writers[rank] = self._file_writer(str(folder), max_queue=1000)
         return self._writers[rank]
 
     def tag(self, name: str) -> str:
@@ -102,10 +105,10 @@ class _Out:
         if type(value) is int and value.bit_length() > _LONGEST_INTEGER:
             return False
         if type(value) in (int, float, bool):
-            writer.add_scalar(tag, float(value), step, when)
+            writer.add_summary(_scalar(tag, float(value)), step, when)
             return True
         if isinstance(value, str):
-            writer.add_text(tag, sayable(value), step, when)
+            writer.add_summary(_text(tag, value), step, when)
             return True
         array = as_array(value)
         if array is None or array.dtype.kind not in "biuf":
@@ -114,17 +117,16 @@ class _Out:
             numbers = np.asarray(array, dtype=np.float64)
         return self._array(writer, tag, numbers, step, when)
 
-    def _array(self, writer: Any, tag: str, array: Any, step: int, when: float) -> bool:
+    def _array(self, writer: Any, tag: str, array: npt.NDArray[np.float64], step: int, when: float) -> bool:
         if array.ndim == 0:
-            writer.add_scalar(tag, float(array), step, when)
+            writer.add_summary(_scalar(tag, float(array)), step, when)
             return True
         finite = array[np.isfinite(array)]
-        if finite.size == 0:
-            return False
-        writer.add_histogram(tag, finite, step, bins="auto" if finite.size < 1000 else 64, walltime=when)
+        if finite.size:
+            writer.add_summary(_histogram(tag, finite), step, when)
         if finite.size < array.size:  # a histogram has no place for them
-            writer.add_scalar(f"{tag}/not_finite", array.size - finite.size, step, when)
-        return True
+            writer.add_summary(_scalar(f"{tag}/not_finite", array.size - finite.size), step, when)
+        return array.size > 0
 
     def say_what_is_different(self) -> None:
         lines = [f"- {tag} is {name}" for name, tag in self._tags.items() if name != tag]
@@ -133,7 +135,7 @@ class _Out:
             lines += [f"- {name}: {count} values" for name, count in self._left_out.items()]
         if lines:
             rank = min((shard.rank for shard in self._table.shards), default=0)
-            self.of(rank).add_text("clew", "\n".join(lines), 0, self._began)
+            self.of(rank).add_summary(_text("clew", "\n".join(lines)), 0, self._began)
 
     def begin(self) -> None:
         """Where there was nothing to write, an event file that says just that much: TensorBoard opens it."""
@@ -143,3 +145,32 @@ class _Out:
     def close(self) -> None:
         for writer in self._writers.values():
             writer.close()
+
+
+def _scalar(tag: str, value: float) -> Any:
+    """tensorboardX's own `scalar` logs a warning about each NaN, and by that configures the root logger."""
+    from tensorboardX.proto.summary_pb2 import Summary
+
+    return Summary(value=[Summary.Value(tag=tag, simple_value=value)])
+
+
+def _text(tag: str, text: str) -> Any:
+    from tensorboardX.summary import text as summary
+
+    return summary(tag, sayable(text))
+
+
+def _histogram(tag: str, values: npt.NDArray[np.float64]) -> Any:
+    """Counted as shares of the range: `np.histogram` fails where that is wider, or finer, than a float can say."""
+    from tensorboardX.summary import histogram_raw
+
+    low, high = float(values.min()), float(values.max())
+    half_range = high / 2 - low / 2
+    shares = (values / 2 - low / 2) / half_range if half_range else np.zeros(len(values))
+    counts, edges = np.histogram(shares, bins=_BINS, range=(0.0, 1.0))
+    limits = np.maximum.accumulate(low * (1 - edges) + high * edges)
+    with np.errstate(over="ignore"):
+        total, squares = float(values.sum()), float(values.dot(values))
+    # TensorBoard knows the right limits of buckets only: an empty one holds the leftmost limit.
+    buckets = [0, *counts.tolist()]
+    return histogram_raw(tag, low, high, len(values), total, squares, limits.tolist(), buckets)

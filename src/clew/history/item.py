@@ -67,7 +67,7 @@ class _Way(Shown):
             raise unknown(f"item {self.id!r} did not pass a stage `{stage}`", stage, self.stages)
         return found
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> list[Step]:
         if name.startswith("_"):
             raise AttributeError(name)
         return self[name]

@@ -19,9 +19,11 @@ from clew.history.tree import Tree
 from clew.history.view import View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from clew.history.trace import Trace
+    from clew.page.report import Made
+    from clew.page.serving import Served
     from clew.records import Note
     from clew.store.reader import RunReader
 
@@ -187,14 +189,24 @@ class Run:
 
     # ---- for people
 
-    def view(self) -> Any:
+    def view(self) -> Served:
         """The page of this run: in a notebook a frame, elsewhere in the browser. `close()` ends its server."""
         # By its name: the page knows runs, and a run need not know the page.
-        return importlib.import_module("clew.page.serving").view(self.path)
+        served: Served = importlib.import_module("clew.page.serving").view(self.path)
+        return served
 
-    def report(self, path: str | Path = "report.html", **chosen: Any) -> Any:
+    def report(
+        self,
+        path: str | Path = "report.html",
+        *,
+        names: str | Sequence[str] | None = None,
+        without: str | Iterable[str] = (),
+        limit: int | str = "20MB",
+    ) -> Made:
         """One file that opens without clew: `names=`, `without=` and `limit=` choose what goes in."""
-        return importlib.import_module("clew.page.report").make_report(self, path, **chosen)
+        make_report = importlib.import_module("clew.page.report").make_report
+        made: Made = make_report(self, path, names=names, without=without, limit=limit)
+        return made
 
     # ---- reading
 

@@ -7,7 +7,7 @@ keys alike; a key always means the recorded name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, overload
 
 from clew.errors import UnknownPartError, nearest
 from clew.records import Passage
@@ -172,7 +172,14 @@ class Stage(Shown, Sequence[StageCall]):
     def __iter__(self) -> Iterator[StageCall]:
         return iter(self._calls)
 
-    def __getitem__(self, key: Any) -> Any:
+    @overload
+    def __getitem__(self, key: int) -> StageCall: ...
+    @overload
+    def __getitem__(self, key: slice) -> Stage: ...
+    @overload
+    def __getitem__(self, key: str) -> list[StageCall]: ...
+
+    def __getitem__(self, key: int | slice | str) -> StageCall | Stage | list[StageCall]:
         if isinstance(key, slice):
             return Stage(self._name, self._calls[key])
         if isinstance(key, int):
@@ -186,7 +193,7 @@ class Stage(Shown, Sequence[StageCall]):
             raise unknown(f"stage `{self._name}` has no call of `{key}`", key, self.functions)
         return found
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> list[StageCall]:
         if name.startswith("_"):
             raise AttributeError(name)
         return self[name]

@@ -77,7 +77,7 @@ class Trace(Shown):
             raise unknown(f"the trace has no stage `{stage}`", stage, list(stages), also=self._why_empty())
         return stages[stage]
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Stage:
         if name.startswith("_"):
             raise AttributeError(name)
         return self[name]

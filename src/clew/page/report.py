@@ -99,6 +99,8 @@ def _written(path: Path, page: bytes, making: _Making) -> Made:
         "answers": making.answers,
     }
     data = embedded(page, content, str(overview["run"]["name"]))
+    if path.exists() and not path.is_file():  # a file would take the place of a device
+        raise PageError("report-not-written", f"{path} is no ordinary file.", "Give another path with -o.")
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         draft.write_bytes(data)

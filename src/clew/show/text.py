@@ -24,7 +24,7 @@ _LONGEST_INTEGER = 256  # bits
 _BRACKETS: dict[type, str] = {list: "[]", tuple: "()", set: "{}", frozenset: "{}"}
 _BUILTIN_IDS = frozenset(map(id, [*_PLAIN, *_BRACKETS, int, float, str, bytes, bytearray, dict]))
 _LIBRARIES = frozenset(
-    ["numpy", "torch", "pandas", "datetime", "decimal", "fractions", "uuid", "pathlib", "collections", "builtins"]
+    ["numpy", "torch", "pandas", "datetime", "decimal", "fractions", "uuid", "pathlib", "collections", "builtins", "types"]
 )
 _SPEAKING = frozenset(["datetime", "date", "time", "timedelta", "timezone", "Decimal", "UUID"])
 _PATHS = frozenset(["PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath"])
@@ -110,6 +110,8 @@ def _standard(value: Any, name: str, width: int, depth: int) -> str:
     """Types of the standard library whose text is their own; containers among them through their contents."""
     if name in ("OrderedDict", "defaultdict", "Counter"):
         return name + "(" + _mapping(value.items(), "{}", width, depth) + ")"
+    if name == "SimpleNamespace":
+        return "namespace" + _mapping(vars(value).items(), "()", width, depth, sign="=", quoted=False)
     if name == "deque":
         return name + "(" + _items(value, "[]", width, depth) + ")"
     if name in ("datetime", "time") and type(value.tzinfo) not in (timezone, type(None)):

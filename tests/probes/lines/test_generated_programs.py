@@ -8,6 +8,7 @@ import tempfile
 import traceback
 import types
 from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,9 @@ PHASES = [Phase.generate, Phase.shrink] if "CLEW_SHRINK" in os.environ else [Pha
 
 
 def load(text: str, path: Path) -> Callable[..., Any]:
-    module = types.ModuleType("program")
-    module.__file__ = str(path)
+    spec = spec_from_file_location("program", path)
+    assert spec is not None
+    module = module_from_spec(spec)  # tracebacks of a module without a spec warn, since 3.15
     exec(compile(text, str(path), "exec", dont_inherit=True), vars(module))
     main: Callable[..., Any] = module.main
     return main

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from clew.errors import TargetError
 
@@ -15,6 +15,8 @@ from .session import current
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+Result = TypeVar("Result")
 
 _pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("clew_pool", default=None)
 
@@ -46,9 +48,10 @@ def _unrecorded(inner: Any) -> Callable[..., Any]:
 _maps: dict[tuple[int, bool], tuple[Any, MapOperator]] = {}
 
 
-def map(op: Any, *columns: Any) -> Any:
+def map(op: Callable[..., Result], *columns: Iterable[Any]) -> list[Result]:
     """`[op(x) for x in xs]`; in a recorded pipeline one step, whatever the length."""
-    return _mapping(op, star=False)(*columns)
+    results: list[Result] = _mapping(op, star=False)(*columns)
+    return results
 
 
 def starmap(op: Any, rows: Any) -> Any:
@@ -57,9 +60,7 @@ def starmap(op: Any, rows: Any) -> Any:
 
 
 def _mapping(op: Any, star: bool) -> MapOperator:
-    if not callable(op):
-        what = f"clew.map takes an operator, not a {type(op).__name__}."
-        raise TargetError("not-an-operator", what, "clew.map(op, xs)")
+    _require_callable(op, "map", "clew.map(op, xs)")
     if current() is not None and not is_operator(op):
         what = f"clew.map in a recorded pipeline takes an operator, and {_name(op)} is none."
         raise TargetError("not-an-operator", what, "Put @clew.op on it.")
@@ -69,24 +70,28 @@ def _mapping(op: Any, star: bool) -> MapOperator:
     return known[1]
 
 
-class Pending:
+def _require_callable(op: Any, verb: str, example: str) -> None:
+    if not callable(op):
+        what = f"clew.{verb} takes an operator, not a {type(op).__name__}."
+        raise TargetError("not-an-operator", what, example)
+
+
+class Pending(Generic[Result]):
     """What `clew.submit` gives: `.get()` waits for the result."""
 
-    def __init__(self, result: Any = None, future: Future[Any] | None = None) -> None:
-        self._result = result
+    def __init__(self, result: Any = None, future: Future[Result] | None = None) -> None:
+        self._result: Result = result
         self._future = future
 
-    def get(self) -> Any:
+    def get(self) -> Result:
         return self._result if self._future is None else self._future.result()
 
     __call__ = get  # as Matx's futures are asked, too
 
 
-def submit(op: Any, *args: Any, **kwargs: Any) -> Pending:
+def submit(op: Callable[..., Result], *args: Any, **kwargs: Any) -> Pending[Result]:
     """Call an operator without waiting; in a recorded pipeline a step that others need not wait for."""
-    if not callable(op):
-        what = f"clew.submit takes an operator, not a {type(op).__name__}."
-        raise TargetError("not-an-operator", what, "clew.submit(op, x).get()")
+    _require_callable(op, "submit", "clew.submit(op, x).get()")
     pool = _pool.get()
     if current() is not None:
         from .hooks import HOOKS

@@ -61,7 +61,7 @@ def _shown(values: list[Any]) -> str:
     )
 
 
-class Results(Mapping[str, Any]):
+class Results(Mapping[str, Result]):
     """By path. A path with `*` gives all that match, as a dictionary."""
 
     def __init__(self, names: Callable[[], list[str]], get: Callable[[str], Result]) -> None:
