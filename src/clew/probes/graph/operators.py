@@ -8,7 +8,7 @@ import inspect
 import os
 import sys
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack
 from types import FunctionType, MethodType
 from typing import Any, TypeVar, overload
@@ -26,14 +26,6 @@ from .templates import hidden
 _made: dict[int, tuple[Any, Made]] = {}  # objects of operator classes, by identity: they need not be hashable
 
 
-_path_arguments: weakref.WeakKeyDictionary[type, frozenset[str]] = weakref.WeakKeyDictionary()
-
-
-def only_paths_in(cls: type, arguments: Iterable[str]) -> None:
-    """Of the arguments of a class, only these may be paths of files that a bundle takes along."""
-    _path_arguments[cls] = frozenset(arguments)
-
-
 class Made:
     """How an object of an operator class was made."""
 
@@ -42,7 +34,10 @@ class Made:
         self.args = args
         self.kwargs = kwargs
         self.notes = Notes()  # what its constructor did besides
-        self.path_arguments = _path_arguments.get(cls)  # None: any of them
+        self.path_arguments: frozenset[str] | None = None  # those whose files a bundle takes along; None: all of them
+
+    def takes_files_of(self, argument: str) -> bool:
+        return self.path_arguments is None or argument in self.path_arguments
 
 
 #: Of an object whose making could not be noted: it works, and cannot be saved.
