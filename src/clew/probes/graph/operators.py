@@ -19,6 +19,7 @@ from clew.probes import pickling
 
 from .bundle import examples
 from .bundle.constructors import Notes, constructing, kept
+from .outside import is_users
 from .parts import handed, hides
 from .session import current, recording_of
 from .templates import hidden
@@ -212,15 +213,23 @@ def _operator_class(cls: type, side_effects: bool) -> type:
                 _end_noting(noting, self)
 
     cls.__init__ = making  # type: ignore[misc]
-    for name, function in list(vars(cls).items()):
-        if name != "__call__" and name.startswith("_"):
-            continue
+    for name, function in _public_methods(cls).items():
         if isinstance(function, FunctionType) and not is_operator(function):
             setattr(cls, name, _method(function, side_effects))
         elif isinstance(function, (staticmethod, classmethod)) and isinstance(function.__func__, FunctionType):
             setattr(cls, name, _of_class(function, side_effects))
     cls.__clew_op__ = True  # type: ignore[attr-defined]
     return cls
+
+
+def _public_methods(cls: type) -> dict[str, Any]:
+    """Those that the user wrote: of the class, and of the classes it inherits from."""
+    found: dict[str, tuple[type, Any]] = {}
+    for base in cls.__mro__:
+        for name, value in vars(base).items():
+            if name == "__call__" or not name.startswith("_"):
+                found.setdefault(name, (base, value))
+    return {name: value for name, (base, value) in found.items() if base is cls or is_users(base)}
 
 
 @trouble.entry_point()
