@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -108,28 +106,60 @@ def test_bundle_args_name_the_arguments_whose_files_are_taken(machine: Path) -> 
     assert other == "inside.txt"
 
 
-OPENS = """
-from pathlib import Path
-from clew.compat import matx
-
 class Opens:
-    def __init__(self, loc, other):
+    """Opens the files that it is given, and keeps their words alone."""
+
+    def __init__(self, loc: str, other: str) -> None:
         self.words = [Path(path).read_text() for path in (loc, other)]
 
-    def __call__(self, number):
+    def __call__(self, number: int) -> str:
         return self.words[number]
-
-operator = matx.script(Opens, bundle_args=["loc"])("../data/vocab.txt", "inside.txt")
-matx.trace(lambda number: operator(number), 0).save("saved")
-"""
 
 
 def test_bundle_args_leave_out_a_file_that_the_constructor_opens(machine: Path) -> None:
-    """In a process of its own: what a constructor opens is told apart from what other tests have opened."""
-    Path("opens.py").write_text(OPENS)
-    done = subprocess.run([sys.executable, "opens.py"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    operator = matx.script(Opens, bundle_args=["loc"])("../data/vocab.txt", "inside.txt")
+    matx.trace(lambda number: operator(number), 0).save("saved")
     assert [file.name for file in Path("saved/assets").rglob("*.txt")] == ["vocab.txt"]
+
+
+def test_bundle_args_hold_for_what_this_script_makes(machine: Path) -> None:
+    """Another `matx.script` of the class is asked nothing: neither one before nor one after."""
+    both, loc = matx.script(Opens), matx.script(Opens, bundle_args=["loc"])
+    other = matx.script(Opens, bundle_args=("other",))
+    for creator, taken in ((both, ["inside.txt", "vocab.txt"]), (loc, ["vocab.txt"]), (other, ["inside.txt"])):
+        operator = creator("../data/vocab.txt", "inside.txt")
+        matx.trace(lambda number, operator=operator: operator(number), 0).save("saved")
+        assert sorted(file.name for file in Path("saved/assets").rglob("*.txt")) == taken
+
+
+class OpensWords(Opens):
+    """Opens a file that no argument names, and one that a default names."""
+
+    def __init__(self, loc: str, word: str, listed: Any = (), default: str = "inside.txt") -> None:
+        super().__init__(loc, "third.txt")
+        self.words += [Path(path).read_text() for path in (default, *listed)]
+
+
+@pytest.mark.parametrize("word", ["", ".", "no file"])
+def test_bundle_args_do_not_leave_out_files_that_no_argument_names(word: str, machine: Path) -> None:
+    """An empty text is not the working folder."""
+    Path("third.txt").write_text("third")
+    operator = matx.script(OpensWords, bundle_args=["loc", "default"])("../data/vocab.txt", word)
+    matx.trace(lambda number: operator(number), 0).save("saved")
+    assert sorted(file.name for file in Path("saved/assets").rglob("*.txt")) == ["inside.txt", "third.txt", "vocab.txt"]
+
+
+def test_bundle_args_leave_out_files_in_containers_and_in_defaults(machine: Path) -> None:
+    for name in ("third.txt", "listed.txt"):
+        Path(name).write_text(name)
+    operator = matx.script(OpensWords, bundle_args=["loc"])("../data/vocab.txt", "", ["listed.txt"])
+    matx.trace(lambda number: operator(number), 0).save("saved")
+    assert sorted(file.name for file in Path("saved/assets").rglob("*.txt")) == ["third.txt", "vocab.txt"]
+
+
+def test_bundle_args_are_a_list_of_names() -> None:
+    with pytest.raises(TypeError, match="is no list of names"):
+        matx.script(Opens, bundle_args="loc")
 
 
 def test_a_secret_does_not_come_along_and_can_be_left_out(machine: Path) -> None:

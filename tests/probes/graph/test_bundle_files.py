@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import clew
-from clew.probes.graph.bundle import assets
+from clew.probes.graph.bundle import assets, atcall
 from probes.graph.bundling import project, write
 
 __all__ = ["project"]  # the fixture
@@ -301,6 +301,19 @@ def test_what_an_operator_opens_when_it_is_called_is_told(
     called = __import__("called")
     graph = clew.record(lambda x: pipeline(called, x), "x")
     with pytest.warns(UserWarning, match=f"{who} when it is called, which is not in the bundle"):
+        graph.save(tmp_path / "bundle")
+
+
+def test_what_is_opened_now_is_told_however_much_was_opened_before(
+    ops: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(atcall, "_MOST", 2)
+    write(project, {"called.py": CALLED, **{f"data/{number}.txt": "" for number in range(4)}})
+    called = __import__("called")
+    for number in range(4):
+        clew.record(lambda x, name=f"data/{number}.txt": called.given(name, x), "x")
+    graph = clew.record(lambda x: called.reads(x), "x")
+    with pytest.warns(UserWarning, match="opens data/a.txt when it is called"):
         graph.save(tmp_path / "bundle")
 
 

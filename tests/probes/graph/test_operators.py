@@ -52,6 +52,49 @@ class Below(Added):
         return x - self.by
 
 
+class Plain:
+    """A class that nobody made an operator of."""
+
+    def __init__(self, by: int) -> None:
+        self.by = by
+
+    def __call__(self, x: Any) -> Any:
+        return x + self.by
+
+    def less(self, x: Any) -> Any:
+        return x - self.by
+
+    @staticmethod
+    def twice(x: Any) -> Any:
+        return x * 2
+
+    @classmethod
+    def thrice(cls, x: Any) -> Any:
+        return x * 3
+
+
+@clew.op
+class Inheriting(Plain):
+    pass
+
+
+@clew.op
+class Largest(functools.partial[Any]):
+    """Is called by a method of a library's class."""
+
+
+def test_what_an_operator_class_inherits_is_an_operator_too() -> None:
+    five, largest = Inheriting(5), Largest(max, 5)
+    graph = holds(lambda x: (five(x), five.less(x), five.twice(x), Inheriting.thrice(x), largest(x)), 1, 10)
+    assert [step.kind for step in graph.steps] == ["operator"] * 5
+    assert [step.kind for step in clew.record(lambda: five(1)).steps] == ["operator"]
+
+
+def test_the_class_that_an_operator_class_inherits_from_stays_as_it_is() -> None:
+    plain = Plain(5)
+    assert not any(operators.is_operator(thing) for thing in (plain, Plain, plain.less, Plain.__call__))
+
+
 def test_instances_and_public_methods_are_operators() -> None:
     five = Added(5)
     graph = holds(lambda x: (five(x), five.size(), five.twice(x), Added.twice(x), Added.thrice(x)), 1, 10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import tempfile
@@ -13,7 +14,7 @@ from weakref import WeakSet
 from clew.errors import OptionError, TargetError
 from clew.probes.graph import Graph, op, tensorflow
 from clew.probes.graph.nodes import Block, Input, Ref, Step, Where
-from clew.probes.graph.operators import Operator, only_paths_in
+from clew.probes.graph.operators import Operator, made
 
 from . import models
 from .module import Module
@@ -54,10 +55,39 @@ def script(
     if models.is_torch(compiling_obj) or (backend or "").lower() in _TORCH:
         return models.TorchOperator(compiling_obj, device)
     if isinstance(compiling_obj, type):
-        if bundle_args is not None:
-            only_paths_in(compiling_obj, bundle_args)
         (_unshared.discard if share else _unshared.add)(compiling_obj)
+        if bundle_args is not None:
+            return _Creator(op(compiling_obj), _names(bundle_args))
     return op(compiling_obj)
+
+
+def _names(bundle_args: Any) -> frozenset[str]:
+    if not isinstance(bundle_args, list | set | tuple):  # as in Matx: a text would be its letters
+        raise OptionError(
+            "bad-option", f"bundle_args={bundle_args!r} is no list of names.", 'Write bundle_args=["loc"].'
+        )
+    return frozenset(bundle_args)
+
+
+class _Creator(functools.partial[Any]):
+    """An operator class, of whose objects made by this creator a bundle takes along the files of some arguments only.
+
+    Inside a recorded pipeline it is the class itself, as any partial is: the files of all arguments come along.
+    """
+
+    path_arguments: frozenset[str]
+
+    def __new__(cls, made_class: type, path_arguments: frozenset[str]) -> _Creator:
+        creator = super().__new__(cls, made_class)
+        creator.path_arguments = path_arguments
+        return functools.update_wrapper(creator, made_class, updated=())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        obj = super().__call__(*args, **kwargs)
+        how = made(obj)
+        if how is not None:
+            how.path_arguments = self.path_arguments
+        return obj
 
 
 def _saved_model(path: str, backend: str | None, device: Any) -> Any:

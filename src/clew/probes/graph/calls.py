@@ -110,10 +110,18 @@ def _operator(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
         given = session.operator(operator, args, kwargs)
         operator.made = made(raw(given))
         return given
-    if tensorflow.is_model(function):  # of an operator class: Keras would take recorded values for tensors of its own
-        return Operator(function)(*args, **kwargs)
+    if tensorflow.is_model(function) or _inherits_its_call(function):
+        return Operator(function)(*args, **kwargs)  # the library would take recorded values for values of its own
     given = function(*args, **kwargs)
     return session.born(given) if isinstance(function, type) else given
+
+
+def _inherits_its_call(thing: Any) -> bool:
+    """Whether it is an object of an operator class that is called by a method of a library's class. What torch modules
+    are called by calls their `forward`, which is a step."""
+    kind = type(thing)
+    is_object = any("__clew_op__" in vars(base) for base in type.mro(kind))
+    return is_object and not is_operator(kind.__call__) and not is_module_of_torch(thing)
 
 
 def _users(session: Session, function: Any, own: FunctionType, args: Any, kwargs: Any, hooks: Any) -> Any:

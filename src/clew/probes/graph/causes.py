@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from clew.errors import GraphError
+from clew.probes.lines import parsing
 
 from .nodes import Block, Build, Const, Event, Ref, Step, Template, Where, same
 from .traced import is_traced
@@ -210,7 +211,7 @@ def _remedy(name: str, at: Where | None) -> str:
 
 def _is_expression(text: str) -> bool:
     try:
-        ast.parse(text, mode="eval")
+        parsing.parse(text, mode="eval")
     except SyntaxError:
         return False
     return True
@@ -222,7 +223,7 @@ def _is_expression(text: str) -> bool:
 @lru_cache(maxsize=16)
 def _parsed(text: str) -> ast.Module:
     try:
-        return ast.parse(text)
+        return parsing.parse(text)
     except (SyntaxError, ValueError):
         return ast.Module([], [])
 

@@ -8,7 +8,7 @@ import inspect
 import os
 import sys
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack
 from types import FunctionType, MethodType
 from typing import Any, TypeVar, overload
@@ -19,19 +19,12 @@ from clew.probes import pickling
 
 from .bundle import examples
 from .bundle.constructors import Notes, constructing, kept
+from .outside import is_users
 from .parts import handed, hides
 from .session import current, recording_of
 from .templates import hidden
 
 _made: dict[int, tuple[Any, Made]] = {}  # objects of operator classes, by identity: they need not be hashable
-
-
-_path_arguments: weakref.WeakKeyDictionary[type, frozenset[str]] = weakref.WeakKeyDictionary()
-
-
-def only_paths_in(cls: type, arguments: Iterable[str]) -> None:
-    """Of the arguments of a class, only these may be paths of files that a bundle takes along."""
-    _path_arguments[cls] = frozenset(arguments)
 
 
 class Made:
@@ -42,7 +35,10 @@ class Made:
         self.args = args
         self.kwargs = kwargs
         self.notes = Notes()  # what its constructor did besides
-        self.path_arguments = _path_arguments.get(cls)  # None: any of them
+        self.path_arguments: frozenset[str] | None = None  # those whose files a bundle takes along; None: all of them
+
+    def takes_files_of(self, argument: str) -> bool:
+        return self.path_arguments is None or argument in self.path_arguments
 
 
 #: Of an object whose making could not be noted: it works, and cannot be saved.
@@ -217,15 +213,23 @@ def _operator_class(cls: type, side_effects: bool) -> type:
                 _end_noting(noting, self)
 
     cls.__init__ = making  # type: ignore[misc]
-    for name, function in list(vars(cls).items()):
-        if name != "__call__" and name.startswith("_"):
-            continue
+    for name, function in _public_methods(cls).items():
         if isinstance(function, FunctionType) and not is_operator(function):
             setattr(cls, name, _method(function, side_effects))
         elif isinstance(function, (staticmethod, classmethod)) and isinstance(function.__func__, FunctionType):
             setattr(cls, name, _of_class(function, side_effects))
     cls.__clew_op__ = True  # type: ignore[attr-defined]
     return cls
+
+
+def _public_methods(cls: type) -> dict[str, Any]:
+    """Those that the user wrote: of the class, and of the classes it inherits from."""
+    found: dict[str, tuple[type, Any]] = {}
+    for base in cls.__mro__:
+        for name, value in vars(base).items():
+            if name == "__call__" or not name.startswith("_"):
+                found.setdefault(name, (base, value))
+    return {name: value for name, (base, value) in found.items() if base is cls or is_users(base)}
 
 
 @trouble.entry_point()

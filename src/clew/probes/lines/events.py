@@ -21,7 +21,7 @@ from clew.recorder.plan import Plan, Watched
 from clew.recorder.quiet import QUIET, is_quiet
 from clew.values import SCALAR_IDS
 
-from . import effects, ignore, runtime, source
+from . import effects, ignore, parsing, runtime, source
 from .expressions import Expression, Form
 from .hooks import HookedCall
 from .options import Options
@@ -186,7 +186,7 @@ def first_lines(filename: str) -> dict[int, int]:
     """For each line of a file inside a statement of several lines, the line that statement begins at."""
     found: dict[int, int] = {}
     try:
-        tree = ast.parse("".join(linecache.getlines(filename)))
+        tree = parsing.parse("".join(linecache.getlines(filename)))
     except (SyntaxError, ValueError, RecursionError):
         return found
     for node in ast.walk(tree):

@@ -8,6 +8,8 @@ from enum import Enum
 
 from clew.errors import ExpressionError
 
+from . import parsing
+
 
 class Form(Enum):
     """How an expression can change, and so how it must be looked at."""
@@ -25,7 +27,7 @@ class Expression:
 
     def parse(self) -> ast.expr:
         """A fresh tree, because each place it is put into changes its positions."""
-        return ast.parse(self.text, mode="eval").body
+        return parsing.parse(self.text, mode="eval").body
 
 
 def parse(text: object) -> Expression:
@@ -40,7 +42,7 @@ def parse(text: object) -> Expression:
     if source == "*":
         return Expression("*", Form.ALL)
     try:
-        tree = ast.parse(source, mode="eval").body
+        tree = parsing.parse(source, mode="eval").body
     except (SyntaxError, ValueError) as error:
         reason = getattr(error, "msg", None) or str(error)
         raise ExpressionError(

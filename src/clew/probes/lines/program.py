@@ -29,7 +29,7 @@ from clew.recorder.live import LiveCall
 from clew.recorder.plan import Plan
 from clew.records import Note
 
-from . import compilers, effects, engine, events, ignore, runtime, source, trees
+from . import compilers, effects, engine, events, ignore, parsing, runtime, source, trees
 from .assemble import patched
 from .expressions import Form, parse, roots
 from .items import items_for
@@ -92,7 +92,7 @@ def split(text: str) -> Iterator[str]:
 
 def _complete(text: str) -> bool:
     try:
-        ast.parse(text.strip(), mode="eval")
+        parsing.parse(text.strip(), mode="eval")
     except SyntaxError:
         return False
     return True
@@ -206,7 +206,7 @@ class Program:
         wanted = [r for r in self.requests if r.matches(module, "<module>")]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(text, filename)
+            tree = parsing.parse(text, filename)
         own = self._at_module_level = effects.bound_names(tree)
         wanted = [r for r in wanted if _wants(r, own)]
         if not wanted:

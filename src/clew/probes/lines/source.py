@@ -22,7 +22,7 @@ from types import CodeType
 
 from clew.probes.libraries import is_library
 
-from . import grammar
+from . import grammar, parsing
 
 FUTURES = 0
 for _name in __future__.all_feature_names:
@@ -73,7 +73,7 @@ class _File:
         text = "".join(lines)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(text)
+            tree = parsing.parse(text)
             if transform is not None:
                 transform(tree, text.encode())
         imports = tuple(sorted(_module_level_imports(tree)))
@@ -375,7 +375,7 @@ def find_block(lines: list[str], line: int) -> ast.With | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse("".join(lines))
+            tree = parsing.parse("".join(lines))
     except (SyntaxError, ValueError, RecursionError):
         return None
     found = [

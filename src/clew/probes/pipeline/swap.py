@@ -15,6 +15,7 @@ from types import CodeType, FunctionType
 from typing import Any, Protocol
 
 from clew.probes import pickling
+from clew.probes.lines import parsing
 from clew.recorder.fingerprints import original_code_finders
 
 from .guard import call_once
@@ -60,7 +61,7 @@ def _template(flags: int, free: int) -> CodeType:
     names = ", ".join(f"free_{number}" for number in range(free))
     # Named in code that never runs, the variables are the trampoline's too: its frame must hold what it says it holds.
     text = f"def around({names}):\n{body}\n" + (f"        if 0: {names}\n" if free else "")
-    tree = ast.parse(text)
+    tree = parsing.parse(text)
     for node in ast.walk(tree):  # in a traceback all of it stands at the line of the function
         if hasattr(node, "lineno"):
             ast.copy_location(node, ast.Constant(0, lineno=1, end_lineno=1, col_offset=0, end_col_offset=0))

@@ -84,16 +84,15 @@ class Assets:
         notes = how.notes
         touched = {os.path.realpath(place) for place in (*notes.opened.values(), *notes.beyond.values())}
         search = _Search(self, notes.folder, touched, who)
-        names = _argument_names(how)
-        held = {name for name in (*names, *how.kwargs) if how.path_arguments is None or name in how.path_arguments}
-        args = [search.rewritten(arg) if name in held else arg for name, arg in zip(names, how.args, strict=True)]
-        kwargs = {name: search.rewritten(arg) if name in held else arg for name, arg in how.kwargs.items()}
-        others = [arg for name, arg in (*zip(names, how.args, strict=True), *how.kwargs.items()) if name not in held]
-        left_out = [os.path.realpath(os.path.join(notes.folder, arg)) for arg in others if isinstance(arg, str)]
-        for name, value in _left_to_default(how) if how.path_arguments is None else ():
-            rewritten = search.rewritten(value, words=True)
+        placed, defaults = list(zip(_argument_names(how), how.args, strict=True)), list(_left_to_default(how))
+        args = [search.rewritten(arg) if how.takes_files_of(name) else arg for name, arg in placed]
+        kwargs = {name: search.rewritten(arg) if how.takes_files_of(name) else arg for name, arg in how.kwargs.items()}
+        for name, value in defaults:
+            rewritten = search.rewritten(value, words=True) if how.takes_files_of(name) else value
             if _holds_asset(rewritten):
                 kwargs[name] = rewritten
+        others = [arg for name, arg in (*placed, *how.kwargs.items(), *defaults) if not how.takes_files_of(name)]
+        left_out = list(search.places_in(others))
         for given, place in notes.beyond.items():
             if not os.path.exists(place) or place in notes.written or _belongs_to_python(place, self._project):
                 continue
@@ -101,7 +100,7 @@ class Assets:
                 what = f"{who} opens {given} in a way that clew cannot lead into the bundle."
                 raise GraphError("bundle-file", what, "Give the path to the constructor as an argument.")
         noticed = [
-            one for one in self._noticed(notes) if not any(_is_in(os.path.realpath(one[1]), p) for p in left_out)
+            one for one in self._noticed(notes) if not any(_is_in(os.path.realpath(one[1]), out) for out in left_out)
         ]
         opened = [(given, place, self._take(place, who)) for given, place in noticed]
         self._looked_for(notes, who)
@@ -276,6 +275,17 @@ class _Search:
         if kind in (str, bytes) or isinstance(value, PurePath):
             return self._path(value, words)
         return value
+
+    def places_in(self, value: Any) -> Iterator[str]:
+        """Where the files and folders are that a value names, at any depth; a folder that holds the program is none."""
+        if isinstance(value, list | tuple | set | frozenset | dict):
+            for item in value.values() if isinstance(value, dict) else value:
+                yield from self.places_in(item)
+        elif isinstance(value, str | bytes | PurePath):
+            text = os.fsdecode(value) if isinstance(value, bytes) else str(value)
+            place = os.path.normpath(os.path.join(self._folder, text))
+            if self._may_be(text) and self._is_there(place) and not _is_broad(place):
+                yield os.path.realpath(place)
 
     def _path(self, value: Any, words: bool) -> Any:
         text = os.fsdecode(value) if isinstance(value, bytes) else str(value)

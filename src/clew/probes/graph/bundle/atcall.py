@@ -38,9 +38,11 @@ _opened: dict[str, Opening] = {}  # by where the file is
 def heard(given: str) -> None:
     """A file is opened to be read."""
     session: Any = sys.modules.get("clew.probes.graph.session")
-    if session is None or not session._open or len(_opened) >= _MOST:
+    if session is None or not session._open:
         return
     opening = _opened.setdefault(os.path.abspath(given), Opening(given))
+    if len(_opened) > _MOST:
+        del _opened[next(iter(_opened))]  # the file that was first opened longest ago
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if not is_library(frame.f_code.co_filename):

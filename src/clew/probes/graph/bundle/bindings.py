@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from clew.probes.graph.nodes import same
+from clew.probes.lines import parsing
 
 from . import atimport, facades, texts
 from .modules import is_user_module, text_of
@@ -80,7 +81,7 @@ class Bindings:
 
 def _tree(module: ModuleType) -> ast.Module:
     try:
-        return ast.parse(text_of(module) or "")
+        return parsing.parse(text_of(module) or "")
     except (SyntaxError, ValueError):  # of another Python: then nothing is known
         return ast.Module([], [])
 

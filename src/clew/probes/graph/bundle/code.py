@@ -15,6 +15,7 @@ from typing import Any
 from clew.probes.graph import operations
 from clew.probes.graph.operators import Operator
 from clew.probes.libraries import is_library
+from clew.probes.lines import parsing
 from clew.probes.lines.engine import original_code
 
 from . import atimport, running, texts
@@ -171,7 +172,7 @@ class Code:
     def _reads(self, text: str, module: ModuleType) -> None:
         """The files that a module reads when it is run."""
         try:
-            found = list(atimport.read(ast.parse(text), vars(module)))
+            found = list(atimport.read(parsing.parse(text), vars(module)))
         except (SyntaxError, ValueError):
             return
         for line, path in found:
@@ -195,7 +196,7 @@ class Code:
     def imports(self, text: str, package: str, prefix: str) -> None:
         """Follow what a text imports: modules of the user's come along, libraries are noted."""
         try:
-            tree = ast.parse(text)
+            tree = parsing.parse(text)
         except (SyntaxError, ValueError):  # of another Python: whoever imports it will be told
             return
         for name in _imports_in(tree, package):
@@ -320,7 +321,7 @@ class Excerpt:
                 text = texts.definition(target)
             except texts.NoTextError:
                 text = ""
-            node = ast.parse(text).body[0] if text else None
+            node = parsing.parse(text).body[0] if text else None
             decorated = bool(getattr(node, "decorator_list", ()))
             if getattr(node, "name", None) == name and (decorated or not isinstance(value, Operator)):
                 return text

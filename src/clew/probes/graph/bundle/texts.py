@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
-from clew.probes.lines import source
+from clew.probes.lines import parsing, source
 from clew.probes.lines.engine import original_code
 from clew.probes.lines.trees import MARK
 
@@ -84,7 +84,7 @@ def _nodes(file: str, module: dict[str, Any] | None) -> Iterator[tuple[Any, list
     linecache.checkcache(file)
     lines = linecache.getlines(file, module)
     try:
-        tree = ast.parse("".join(lines))
+        tree = parsing.parse("".join(lines))
     except (SyntaxError, ValueError):
         return
     for node in ast.walk(tree):
@@ -132,7 +132,7 @@ def _without_defaults(args: ast.arguments) -> ast.arguments:
 
 def class_alone(cls: type, known: set[str]) -> str:
     """The text of a class by itself; `known` are the names that its decorators may use."""
-    tree = ast.parse(_class_text(cls))
+    tree = parsing.parse(_class_text(cls))
     node = tree.body[0]
     if not isinstance(node, ast.ClassDef):
         raise NoTextError("the source of its class is not known")
@@ -163,12 +163,12 @@ def global_names(text: str) -> set[str]:
 
 def attribute_names(text: str) -> set[str]:
     """The attributes that a text asks values for."""
-    return {node.attr for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)}
+    return {node.attr for node in ast.walk(parsing.parse(text)) if isinstance(node, ast.Attribute)}
 
 
 def early_names(text: str) -> set[str]:
     """Those of the names that are used when the definition itself is run: decorators, bases, defaults."""
-    tree = _Hollow().visit(ast.parse(text))
+    tree = _Hollow().visit(parsing.parse(text))
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
@@ -188,7 +188,7 @@ class _Hollow(ast.NodeTransformer):
 def assignment(text: str, name: str) -> str | None:
     """The last statement at the top of a module that gives a name its value."""
     try:
-        tree = ast.parse(text)
+        tree = parsing.parse(text)
     except (SyntaxError, ValueError):
         return None
     for node in reversed(tree.body):

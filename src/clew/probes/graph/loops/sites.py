@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
-from clew.probes.lines import source
+from clew.probes.lines import parsing, source
 
 from .names import in_scope, loaded, read_first, stored
 
@@ -182,7 +182,7 @@ def _results(body: Sequence[ast.stmt], live: list[str], parameters: set[str]) ->
     for name in live:
         if name not in sure:
             text = f"try:\n    {_RESULT}[{name!r}] = {name}\nexcept NameError:\n    pass"
-            lines += ast.parse(text).body
+            lines += parsing.parse(text).body
     lines.append(ast.Return(ast.Name(_RESULT, ast.Load())))
     last = body[-1]
     for line in lines:
