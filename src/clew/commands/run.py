@@ -110,8 +110,8 @@ def main(args: argparse.Namespace) -> int:
         raise OptionError("nothing-to-run", "clew run: no script was given.", "Write: clew run script.py")
     if words.target.startswith("-") and not words.kind and args.program[0] != "--":
         raise OptionError("bad-option", f"clew run has no option {words.target}.", "`clew run --help` lists them.")
-    ours = {"--watch": args.watch, "--follow": args.follow, "--model": args.model}
-    if not any(ours.values()):
+    if not _asks_for_anything(args) and args.program[0] != "--":
+        ours = {"--watch": args.watch, "--follow": args.follow, "--model": args.model}
         words = replace(words, rest=_take_requests(words.rest, ours))
     _check_options(args)
     command = ranks.with_clew_in_ranks(words, args.own)
@@ -143,6 +143,10 @@ def main(args: argparse.Namespace) -> int:
         return refusal.status
 
 
+def _asks_for_anything(args: argparse.Namespace) -> bool:
+    return bool(args.watch or args.follow or args.model or args.nonfinite or args.items is not None)
+
+
 def _discard(run: recording.Recording) -> None:
     """Of a program that was never started there is no run."""
     if run.folder is not None and run._owner == os.getpid():
@@ -170,7 +174,7 @@ def _check_options(args: argparse.Namespace) -> None:
 
 def _nothing_asked(args: argparse.Namespace, run: recording.Recording) -> list[Note]:
     """A word about a run in which nothing was asked for, and nothing recorded by the program itself."""
-    if args.watch or args.follow or args.model or args.nonfinite or args.items is not None:
+    if _asks_for_anything(args):
         return []
     error = recording.ended_by()
     if error is not None and not (isinstance(error, SystemExit) and not error.code):
