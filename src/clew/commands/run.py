@@ -18,9 +18,10 @@ from typing import Any
 
 from clew import env, recording, trouble
 from clew.commands import launch, ranks, shadows
-from clew.errors import MissingLibraryError, OptionError
+from clew.errors import OptionError
 from clew.probes.lines import source
 from clew.probes.lines.program import Program, parse_request, split
+from clew.probes.model_requests import ModelsToCome, parse_model
 from clew.recorder import children
 from clew.records import Note
 
@@ -277,19 +278,14 @@ def _follows(args: argparse.Namespace) -> Any:
     return Follows(args.follow, how)
 
 
-def _models(args: argparse.Namespace) -> Any:
+def _models(args: argparse.Namespace) -> ModelsToCome | None:
     if not args.model and args.nonfinite is None:
         return None
-    try:
-        from clew.probes.model.program import Models, parse_model
-    except ImportError as error:
-        what = "clew run --model and --nonfinite trace torch models, and torch is not installed."
-        raise MissingLibraryError("missing-library", what, "pip install torch") from error
     keep = args.keep if args.model else None
-    return Models(list(map(parse_model, args.model)), nonfinite=args.nonfinite, keep=keep)
+    return ModelsToCome(list(map(parse_model, args.model)), nonfinite=args.nonfinite, keep=keep)
 
 
-def _ended(models: Any) -> list[Note]:
+def _ended(models: ModelsToCome | None) -> list[Note]:
     return models.finish(recording.ended_by()) if models is not None else []
 
 
