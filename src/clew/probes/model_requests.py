@@ -1,4 +1,4 @@
-"""`clew run --model`, `--nonfinite`: what was asked for, until the program loads torch. If it never does, neither do we."""
+"""`clew run --model`, `--nonfinite`: what was asked for, until the program loads torch. If it never does, nor do we."""
 
 from __future__ import annotations
 
