@@ -109,11 +109,14 @@ def test_watch_is_understood_after_the_script_until_a_double_dash(program: Path)
     assert clew.open("latest").names == ["loss"]
 
 
-def test_what_follows_the_script_is_the_scripts_if_something_was_asked_for_before_it(program: Path) -> None:
+@pytest.mark.parametrize("before", [["--watch", "train: loss"], ["--items", "1000"], ["--"]])
+def test_what_follows_the_script_is_the_scripts_if_something_was_asked_for_before_it(
+    program: Path, before: list[str]
+) -> None:
     words = ["--watch", "mine: x", "--", "--follow", "a:b", "-m", "-c"]
-    done = clew_run(program, "--watch", "train: loss", "script.py", *words)
+    done = clew_run(program, *before, "script.py", *words)
     assert str(["script.py", *words]) in done.stdout
-    assert clew.open("latest").names == ["loss"]
+    assert clew.open("latest").names == (["loss"] if "train: loss" in before else [])
 
 
 @pytest.mark.parametrize(("module", "values"), [("package", [5]), ("package.job", [3])])

@@ -82,3 +82,13 @@ def test_what_is_suggested_instead_of_a_path_is_there_and_optimizers_are_found(t
     hints = {note.subject: note.text for note in found.ledger}
     assert hints["hidden"] == "there is no such path; did you mean `forward.hidden`?"
     assert hints["forward.nothing"].startswith("`forward` gives nothing of this name, and has no such variable;")
+
+
+def test_a_program_that_does_not_load_torch_does_not_get_it_from_us(tmp_path: Path) -> None:
+    (tmp_path / "plain.py").write_text("import sys\nprint('torch' in sys.modules)")
+    environment = os.environ | {"CLEW_DIR": str(tmp_path / "runs"), "CLEW_QUIET": "1"}
+    command = [sys.executable, "-m", "clew", "run", "--model", "net: forward.x", "--nonfinite", "find", "plain.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout == "False\n", done.stderr
+    (found,) = clew.runs(tmp_path / "runs")
+    assert "the program did not load torch" in found.ledger[0].text

@@ -1,5 +1,4 @@
 # Tasks, async generators and a queue that take turns.
-# Probes: watch, follow, items
 import asyncio
 
 

@@ -20,7 +20,6 @@ if __name__ == "__main__":
         print(client.gather(client.map(load, range(5))))
         print(client.submit(lambda x: x * RATE, 21).result())
 
-# Probes: both
 # Needs: distributed
 # Output:
 # [1, 3, 5, 7, 9]

@@ -37,7 +37,6 @@ if __name__ == "__main__":
     mapped = mapped.map(scaled(3), num_proc=2).map(batches, batched=True).filter(lambda row: row["doubled"] > 70)
     print(mapped["doubled"][:])
 
-# Probes: both
 # Needs: datasets
 # Output:
 # {'text': ['a', 'bb', 'ccc', 'dddd'], 'length': [11, 12, 13, 14], 'worker': [5.5, 6.0, 6.5, 7.0]}

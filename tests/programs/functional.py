@@ -1,5 +1,4 @@
 # Functions as values: partial, reduce, singledispatch, sorting, recursion through a cache.
-# Probes: watch, follow, items
 import functools
 import itertools
 import operator

@@ -54,7 +54,6 @@ if __name__ == "__main__":
     print(np.round(search.cv_results_["mean_test_loss"], 4))
     print(cross_val_score(Ridge(), x, y, scoring=lambda e, a, b: round(e.score(a, b), 4), n_jobs=2, cv=2))
 
-# Probes: both
 # Needs: sklearn
 # Output:
 # {'ridge__alpha': 0.1, 'shift__by': 0.0}

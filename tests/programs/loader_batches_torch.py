@@ -1,6 +1,5 @@
 # A program that insists on whole batches and counts what it was given.
 # Needs: torch
-# Probes: both, model, nonfinite, items
 import torch
 from torch.utils.data import DataLoader, Dataset
 

@@ -30,7 +30,6 @@ if __name__ == "__main__":
         for total, count in loader:
             print(context, total.item(), count)
 
-# Probes: both
 # Needs: torch
 # Output:
 # spawn 1.0 2

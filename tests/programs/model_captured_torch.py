@@ -27,13 +27,14 @@ expected = model(x)
 print(lines(torch.fx.symbolic_trace(model).code))
 exported = torch.export.export(model, (x,))
 print(lines(exported.graph_module.code), torch.equal(exported.module()(x), expected))
-strict = torch.export.export(model, (x,), strict=True)
-print(strict.graph_module.code == exported.graph_module.code)
-print(torch.equal(torch.jit.trace(model, (x,))(x), expected), torch.equal(torch.jit.script(model)(x), expected))
-print(torch.equal(torch.compile(model, backend="eager", fullgraph=True)(x), expected))
+traced = torch.jit.trace(model, (x,))
+print(torch.equal(traced(x), expected), torch.equal(torch.jit.script(model)(x), expected))
+print(*(node.kind() for node in traced.inlined_graph.nodes()))
+gradients = torch.func.grad(lambda weights: torch.func.functional_call(model, weights, (x,)).sum())
+print(gradients(dict(model.named_parameters()))["fc.bias"].tolist(), torch.func.vmap(model)(x).shape)
 
 # Needs: torch
-# Probes: model, nonfinite
+# Probes: watch+follow, model, nonfinite, items
 # Output:
 # def forward(self, x : torch.Tensor, scale : float = 2.0) -> torch.Tensor:
 #     fc = self.fc(x)
@@ -47,6 +48,6 @@ print(torch.equal(torch.compile(model, backend="eager", fullgraph=True)(x), expe
 #     mul = torch.ops.aten.mul.Tensor(relu, 2.0);  relu = None
 #     add = torch.ops.aten.add.Tensor(mul, x);  mul = x = None
 #     return (add,) True
-# True
 # True True
-# True
+# prim::GetAttr prim::GetAttr prim::GetAttr aten::linear aten::relu prim::Constant aten::mul prim::Constant aten::add
+# [2.0, 0.0] torch.Size([1, 2])

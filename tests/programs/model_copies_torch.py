@@ -53,7 +53,7 @@ print("average:", any(average._forward_hooks) or "forward" in vars(average), typ
 print("output:", torch.load(save(model(x))).shape)
 
 # Needs: torch
-# Probes: model, nonfinite, follow
+# Probes: watch+follow, model, nonfinite, items
 # Output:
 # of other packages: False
 # loaded: True True

@@ -42,7 +42,7 @@ handle.remove()
 print(model(x).tolist())
 
 # Needs: torch
-# Probes: model, nonfinite, follow
+# Probes: watch+follow, model, nonfinite, items
 # Output:
 # [[2.0, 2.0]]
 # before [[1.0, 1.0]]

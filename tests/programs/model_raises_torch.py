@@ -28,8 +28,8 @@ except ValueError as error:
 sys.exit(3)
 
 # Needs: torch
+# Probes: watch+follow, model, nonfinite, items
 # Status: 3
-# Probes: model, nonfinite, follow
 # Output:
 # torch.Size([1, 2])
 # ['<module>', '_wrapped_call_impl', '_call_impl', 'forward', '_wrapped_call_impl', '_call_impl', 'forward']

@@ -45,7 +45,7 @@ graph.recompile()
 print("another graph", graph(one).item(), sorted(vars(other)) == sorted(vars(Net())))
 
 # Needs: torch
-# Probes: model, nonfinite, follow
+# Probes: watch+follow, model, nonfinite, items
 # Output:
 # as written 1.0 1.0
 # a method of its own 1000.0 1.0

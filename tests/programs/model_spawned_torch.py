@@ -45,7 +45,7 @@ if __name__ == "__main__":
     print([batch.flatten().tolist() for batch in loader], process.exitcode)
 
 # Needs: torch
-# Probes: model, nonfinite
+# Probes: watch+follow, model, nonfinite, items
 # Output:
 # 2.0
 # 6.0

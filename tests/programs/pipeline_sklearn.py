@@ -30,6 +30,5 @@ if __name__ == "__main__":
     print(round(model.score(x, y), 2), (again.predict(x) == model.predict(x)).all(), clone(model)[0].get_params())
 
 # Needs: sklearn
-# Probes: both
 # Output:
 # 0.97 True {'by': 2.0}

@@ -1,5 +1,4 @@
 # Text and bytes through files, stdin, stdout redirected and back.
-# Probes: watch, follow, items
 import contextlib
 import io
 import sys

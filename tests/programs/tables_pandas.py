@@ -24,7 +24,6 @@ if __name__ == "__main__":
     print(frame.apply(lambda row: f"{row['name']}{row['count_']}", axis=1).tolist(), len(data))
 
 # Needs: pandas
-# Probes: both
 # Output:
 # {'x': 3.0, 'y': 22.0}
 # {'x': 'a', 'y': 'd'}

@@ -39,6 +39,5 @@ if __name__ == "__main__":
     print(len(model.seen), model.seen[-1] < model.seen[0], trainer.global_step)
 
 # Needs: lightning
-# Probes: both
 # Output:
 # 4 True 4

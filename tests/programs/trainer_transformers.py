@@ -44,6 +44,5 @@ if __name__ == "__main__":
     print(trainer.state.global_step, sorted(seen), sorted(trainer.evaluate())[:2])
 
 # Needs: transformers
-# Probes: both
 # Output:
 # 2 ['loss', 'train_loss'] ['eval_loss', 'eval_right']

@@ -48,7 +48,6 @@ if __name__ == "__main__":
     print(evaluate(copy, x) == evaluate(model, x), [name for name, _ in copy.named_parameters()])
 
 # Needs: torch
-# Probes: both, model, nonfinite
 # Output:
 # 3.0195
 # True ['layers.0.weight', 'layers.0.bias', 'layers.2.weight', 'layers.2.bias']

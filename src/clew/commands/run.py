@@ -18,9 +18,10 @@ from typing import Any
 
 from clew import env, recording, trouble
 from clew.commands import launch, ranks, shadows
-from clew.errors import MissingLibraryError, OptionError
+from clew.errors import OptionError
 from clew.probes.lines import source
 from clew.probes.lines.program import Program, parse_request, split
+from clew.probes.model_requests import ModelsToCome, parse_model
 from clew.recorder import children
 from clew.records import Note
 
@@ -110,8 +111,8 @@ def main(args: argparse.Namespace) -> int:
         raise OptionError("nothing-to-run", "clew run: no script was given.", "Write: clew run script.py")
     if words.target.startswith("-") and not words.kind and args.program[0] != "--":
         raise OptionError("bad-option", f"clew run has no option {words.target}.", "`clew run --help` lists them.")
-    ours = {"--watch": args.watch, "--follow": args.follow, "--model": args.model}
-    if not any(ours.values()):
+    if not _asks_for_anything(args) and args.program[0] != "--":
+        ours = {"--watch": args.watch, "--follow": args.follow, "--model": args.model}
         words = replace(words, rest=_take_requests(words.rest, ours))
     _check_options(args)
     command = ranks.with_clew_in_ranks(words, args.own)
@@ -143,6 +144,10 @@ def main(args: argparse.Namespace) -> int:
         return refusal.status
 
 
+def _asks_for_anything(args: argparse.Namespace) -> bool:
+    return bool(args.watch or args.follow or args.model or args.nonfinite or args.items is not None)
+
+
 def _discard(run: recording.Recording) -> None:
     """Of a program that was never started there is no run."""
     if run.folder is not None and run._owner == os.getpid():
@@ -170,7 +175,7 @@ def _check_options(args: argparse.Namespace) -> None:
 
 def _nothing_asked(args: argparse.Namespace, run: recording.Recording) -> list[Note]:
     """A word about a run in which nothing was asked for, and nothing recorded by the program itself."""
-    if args.watch or args.follow or args.model or args.nonfinite or args.items is not None:
+    if _asks_for_anything(args):
         return []
     error = recording.ended_by()
     if error is not None and not (isinstance(error, SystemExit) and not error.code):
@@ -273,19 +278,14 @@ def _follows(args: argparse.Namespace) -> Any:
     return Follows(args.follow, how)
 
 
-def _models(args: argparse.Namespace) -> Any:
+def _models(args: argparse.Namespace) -> ModelsToCome | None:
     if not args.model and args.nonfinite is None:
         return None
-    try:
-        from clew.probes.model.program import Models, parse_model
-    except ImportError as error:
-        what = "clew run --model and --nonfinite trace torch models, and torch is not installed."
-        raise MissingLibraryError("missing-library", what, "pip install torch") from error
     keep = args.keep if args.model else None
-    return Models(list(map(parse_model, args.model)), nonfinite=args.nonfinite, keep=keep)
+    return ModelsToCome(list(map(parse_model, args.model)), nonfinite=args.nonfinite, keep=keep)
 
 
-def _ended(models: Any) -> list[Note]:
+def _ended(models: ModelsToCome | None) -> list[Note]:
     return models.finish(recording.ended_by()) if models is not None else []
 
 

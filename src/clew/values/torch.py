@@ -29,6 +29,7 @@ torch: Any = optional("torch")  # without it, tensors come back as NumPy arrays
 HASHED: Final = 256 << 10
 _TINY: Final = 64  # bytes that are sooner compared than hashed
 _modes: Final[Any] = None if torch is None else torch._C._len_torch_function_stack
+_trace_state: Final[Any] = None if torch is None else torch._C._get_tracing_state
 _PIECE: Final = 1 << 20  # bytes
 _FIRST: Final = {"part": 0}
 READERS: Final[dict[str, Any]] = torchreading.READERS
@@ -84,11 +85,28 @@ def _dispatches(cls: type) -> bool:
     return False
 
 
-class _Quiet:
-    """No user code and no traces in torch: no function or dispatch modes, no autograd."""
+def is_heard() -> bool:
+    """Whether torch hears what is asked of a tensor: `with torch.device(...)` does, and `torch.jit.trace`, in whose
+    graph even `x.shape` would be a node."""
+    return bool(_modes() or _trace_state() is not None)
+
+
+class _Untraced:
+    """What is asked of tensors is no part of what `torch.jit.trace` writes down."""
 
     def __enter__(self) -> None:
-        self._guards = [torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch.no_grad()]
+        self._state = _trace_state()
+        torch._C._set_tracing_state(None)
+
+    def __exit__(self, *error: Any) -> None:
+        torch._C._set_tracing_state(self._state)
+
+
+class Unheard:
+    """No function modes, and no trace."""
+
+    def __enter__(self) -> None:
+        self._guards = [torch._C.DisableTorchFunction(), _Untraced()]
         for guard in self._guards:
             guard.__enter__()
 
@@ -97,13 +115,22 @@ class _Quiet:
             guard.__exit__(*error)
 
 
+class _Quiet(Unheard):
+    """No user code and no traces in torch: no function or dispatch modes, no autograd."""
+
+    def __enter__(self) -> None:
+        self._guards = [Unheard(), torch._C._DisableTorchDispatch(), torch.no_grad()]
+        for guard in self._guards:
+            guard.__enter__()
+
+
 # ---- tensors
 
 
 def look_tensor(obj: Any, walk: Looking) -> Node:
     name = "torch.Tensor" if type(obj) is torch.Tensor else f"torch.nn.{type(obj).__name__}"
-    if _modes():  # `with torch.device(...)` is one: even `x.shape` would go through it
-        with torch._C.DisableTorchFunction():
+    if is_heard():
+        with Unheard():
             return _look(obj, walk, name)
     return _look(obj, walk, name)
 
@@ -320,8 +347,8 @@ class TensorWatch:
     def __call__(self, obj: Any) -> bool:
         if self._ref() is not obj:
             return False
-        if _modes():
-            with torch._C.DisableTorchFunction():
+        if is_heard():
+            with Unheard():
                 return self.holds(obj)
         return self.holds(obj)
 

@@ -15,7 +15,7 @@ from clew.records import Kept, Summary, Value
 from clew.values.capture import Capture
 from clew.values.keep import Keep
 from clew.values.outline import outlined
-from clew.values.torch import TensorWatch, _dtype_name, _modes, _outline, torch
+from clew.values.torch import TensorWatch, _dtype_name, _outline, is_heard, torch
 
 _strided = torch.strided
 
@@ -29,7 +29,7 @@ def alone(obj: Any, keep: Keep) -> Capture | None:
 
 
 def _usual(obj: Any, keep: Keep) -> Capture | None:
-    if keep.mode == "summary" or _modes() or not obj.is_cpu or obj.layout is not _strided:
+    if keep.mode == "summary" or is_heard() or not obj.is_cpu or obj.layout is not _strided:
         return None
     if keep.light and obj.nbytes > keep.array_limit and not keep.stats and not obj.is_quantized:
         return outlined(obj, keep, (type(obj), obj.dtype, tuple(obj.shape), obj.requires_grad))

@@ -19,7 +19,17 @@ from xxhash import xxh3_128
 from clew.records import Summary
 from clew.values.dtypes import numbers_from
 from clew.values.stats import can_describe, describe
-from clew.values.torch import _address, _dispatches, _dtype_name, _hashed, _memory, _modes, _Quiet, torch
+from clew.values.torch import (
+    Unheard,
+    _address,
+    _dispatches,
+    _dtype_name,
+    _hashed,
+    _memory,
+    _Quiet,
+    is_heard,
+    torch,
+)
 
 _BLOCK: Final = 1 << 16  # elements that stay in the second cache from one reduction to the next
 _ROW: Final = 1 << 13  # elements summed in their own precision; BLAS does so few without threads
@@ -38,11 +48,11 @@ def summarise(tensor: Any) -> Summary:
     """Shape, type, device, size and statistics of any tensor; without statistics where there is nothing to be read."""
     kind = type(tensor)
     usual = kind is torch.Tensor or kind is torch.nn.Parameter
-    if usual and not _modes():
+    if usual and not is_heard():
         return _summary_of(tensor)
     if not usual and _dispatches(kind):
         return _outside_of(tensor)
-    with torch._C.DisableTorchFunction():
+    with Unheard():
         return _summary_of(tensor)
 
 

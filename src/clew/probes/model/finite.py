@@ -18,6 +18,7 @@ from clew.values.classes import is_exactly
 from .inside import tensors_in
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
+_is_wrapped: Final = torch._C._functorch.is_functorch_wrapped_tensor  # by vmap, grad and their kin
 FINE, INF, NAN = "", "Inf", "NaN"  # what a value holds: nothing bad; Inf; NaN, which is worse, since nobody wants it
 MEANT = "meant"  # an Inf that an operation was told to put there
 _PUTS = frozenset(
@@ -27,6 +28,8 @@ _PUTS = frozenset(
 
 def kind_of(tensor: Any) -> str:
     """One pass where all is well: a sum of finite numbers is finite, unless it overflows, which is looked into."""
+    while _is_wrapped(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
     if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.is_meta or not tensor.numel():
         return FINE
     with torch.no_grad():

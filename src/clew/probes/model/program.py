@@ -10,47 +10,26 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 import torch
 
 from clew import env, trouble
-from clew.errors import OptionError, nearest
+from clew.errors import nearest
 from clew.probes import module_calls
 from clew.probes.libraries import is_library
 from clew.probes.lines import engine
 from clew.probes.lines.branch import Branch
+from clew.probes.model_requests import ANY_MODEL, ModelRequest
 from clew.records import Note
 
 from .paths import method_of
 from .tracer import ModelTracer
 from .unwrap import unwrapped
 
-ANY_MODEL = "*"
 _FRAMES = 6  # of the user's, around a call, that are looked through for the model's name
 _MAKE_OPTIMIZER: Any = torch.optim.Optimizer.__init__
-
-
-@dataclass
-class ModelRequest:
-    """One `--model`."""
-
-    name: str
-    paths: list[str]
-    matched: bool = False
-
-
-def parse_model(text: str) -> ModelRequest:
-    """`net: encoder.*, **.weight.grad`; without a name, of any model."""
-    name, colon, rest = text.partition(":")
-    if not colon:
-        name, rest = ANY_MODEL, text
-    paths = [path.strip() for path in rest.split(",") if path.strip()]
-    if not paths or not name.strip():
-        raise OptionError("bad-option", f"--model {text!r}: paths are needed.", 'Write --model "net: encoder.*, head".')
-    return ModelRequest(name.strip(), paths)
 
 
 class Models:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Literal
 
-from clew import trouble
+from clew import env, trouble
 from clew.errors import ClewError
 
 _Passing = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -60,6 +61,33 @@ def call_once(passing: _Passing, function: Callable[..., Any], args: tuple[Any, 
         return once.result if once.has_result else function(*args, **kwargs)
     finally:
         once.error = once.result = None  # an exception that is held here would hold its frames, and they this
+
+
+def leave_no_frames() -> None:
+    """Take our frames out of the traceback of the exception that is handled: as if the call had been a plain one.
+
+    To be called where the outermost function of ours handles it, followed by a bare `raise`, which adds no frame.
+    """
+    error = sys.exc_info()[1]
+    if error is not None and error.__traceback__ is not None:  # its first frame is the handler's own
+        error.__traceback__ = without_own_frames(error.__traceback__.tb_next) or error.__traceback__
+
+
+def without_own_frames(traceback: TracebackType | None) -> TracebackType | None:
+    """The rest of a traceback; None if nothing of it is the user's: then the exception is ours."""
+    while traceback is not None and is_own(traceback.tb_frame):
+        traceback = traceback.tb_next
+    entry = traceback
+    while entry is not None:
+        following = entry.tb_next
+        while following is not None and is_own(following.tb_frame):
+            following = following.tb_next
+        entry.tb_next = entry = following
+    return traceback
+
+
+def is_own(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith(env.PACKAGE)
 
 
 class Around:

@@ -138,7 +138,7 @@ class items:  # noqa: N801  (a word of the language users write)
             self._last_words(tracing, error)
         except Exception as trouble_of_ours:
             trouble.report("items-close", "the end of a trace was not written", "", trouble_of_ours, internal=True)
-        if isinstance(error, Exception) and tracing.stored is not None:
+        if isinstance(error, Exception) and tracing.stored is not None and not env.quiet():
             error.add_note(f"clew: the trace up to here is clew.open({str(tracing.stored)!r}).trace")
 
     def _last_words(self, tracing: Tracing, error: BaseException | None) -> None:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 from clew.errors import OptionError, TargetError, nearest
 
 from .generators import passing_async_generator, passing_coroutine, passing_generator
-from .guard import attempt, call_once
+from .guard import attempt, call_once, leave_no_frames
 from .spots import Params, Result, Spot, spot_of
 from .swap import Swap
 from .tracing import current
@@ -248,7 +248,11 @@ def _wrapped(target: Any, stage: str, params: Params, result: Result) -> Any:
 
     @functools.wraps(target, updated=())
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        return call_once(passing, target, args, kwargs)
+        try:
+            return call_once(passing, target, args, kwargs)
+        except BaseException:
+            leave_no_frames()
+            raise
 
     _around.append(Registered(cast(FunctionType, wrapper), spot))
     return wrapper

@@ -18,7 +18,7 @@ from clew.probes import pickling
 from clew.probes.lines import parsing
 from clew.recorder.fingerprints import original_code_finders
 
-from .guard import call_once
+from .guard import call_once, leave_no_frames
 
 
 class Passing(Protocol):
@@ -35,29 +35,47 @@ class Passing(Protocol):
         """Make the call."""
 
 
-_MARK = "clew:passing"
+_MARK, _LEAVE = "clew:passing", "clew:leaving"
 _FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 _BODIES = {
     inspect.CO_GENERATOR: """
     def trampoline(*args, **kwargs):
-        return (yield from {mark}(args, kwargs))""",
+        try:
+            return (yield from {mark}(args, kwargs))
+        except BaseException:
+            {leave}()
+            raise""",
     inspect.CO_COROUTINE: """
     async def trampoline(*args, **kwargs):
-        return await {mark}(args, kwargs)""",
+        try:
+            return await {mark}(args, kwargs)
+        except BaseException:
+            {leave}()
+            raise""",
     inspect.CO_ASYNC_GENERATOR: """
     async def trampoline(*args, **kwargs):
-        async for item in {mark}(args, kwargs):
-            yield item""",
+        try:
+            async for item in {mark}(args, kwargs):
+                yield item
+        except BaseException:
+            {leave}()
+            raise""",
 }
 _PLAIN = """
     def trampoline(*args, **kwargs):
-        return {mark}(args, kwargs)"""
+        try:
+            return {mark}(args, kwargs)
+        except BaseException:
+            {leave}()
+            raise"""
 
 
 @cache
 def _template(flags: int, free: int) -> CodeType:
     """A trampoline for functions of this kind, with so many variables of functions around it."""
-    body = next((text for flag, text in _BODIES.items() if flags & flag), _PLAIN).format(mark=repr(_MARK))
+    body = next((text for flag, text in _BODIES.items() if flags & flag), _PLAIN).format(
+        mark=repr(_MARK), leave=repr(_LEAVE)
+    )
     names = ", ".join(f"free_{number}" for number in range(free))
     # Named in code that never runs, the variables are the trampoline's too: its frame must hold what it says it holds.
     text = f"def around({names}):\n{body}\n" + (f"        if 0: {names}\n" if free else "")
@@ -75,8 +93,9 @@ def _template(flags: int, free: int) -> CodeType:
 def trampoline(original: CodeType, passing: Callable[[tuple[Any, ...], dict[str, Any]], Any]) -> CodeType:
     """Code that stands where `original` stood, and hands its arguments to `passing`."""
     code = _template(original.co_flags & _FLAGS, len(original.co_freevars))
+    ours = {_MARK: passing, _LEAVE: leave_no_frames}
     return code.replace(
-        co_consts=tuple(passing if const == _MARK else const for const in code.co_consts),
+        co_consts=tuple(ours.get(const, const) if type(const) is str else const for const in code.co_consts),
         co_freevars=original.co_freevars,
         co_filename=original.co_filename,
         co_firstlineno=original.co_firstlineno,

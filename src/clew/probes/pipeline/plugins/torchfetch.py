@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from inspect import isgeneratorfunction
 from time import time_ns
-from types import FunctionType
+from types import FunctionType, TracebackType
 from typing import Any
 
 from torch._utils import ExceptionWrapper
@@ -17,7 +18,7 @@ from torch.utils.data._utils import fetch as fetching
 from clew import trouble
 from clew.probes.pipeline.carried import Carried, packed
 from clew.probes.pipeline.flow import Who, id_of
-from clew.probes.pipeline.guard import Around, Once, attempt, call_once
+from clew.probes.pipeline.guard import Around, Once, attempt, call_once, is_own, leave_no_frames, without_own_frames
 from clew.probes.pipeline.matching import matched
 from clew.probes.pipeline.spots import Spot, fixed, named_spot
 from clew.probes.pipeline.staged import StagedCall
@@ -31,7 +32,11 @@ def fetching_of(original: Any) -> Any:
     def fetch(fetcher: Any, index: Any) -> Any:
         drawn = index if isinstance(index, (Drawn, DrawnOne)) else None
         plain = list(index) if isinstance(index, Drawn) else index.index if isinstance(index, DrawnOne) else index
-        return call_once(lambda once, *_: passing(once, fetcher, plain, drawn), original, (fetcher, plain), {})
+        try:
+            return call_once(lambda once, *_: passing(once, fetcher, plain, drawn), original, (fetcher, plain), {})
+        except BaseException:
+            leave_no_frames()
+            raise
 
     def passing(original: Once, fetcher: Any, plain: Any, drawn: Drawn | DrawnOne | None) -> Any:
         tracing = current()
@@ -45,12 +50,21 @@ def fetching_of(original: Any) -> Any:
             if tracing.outbox is None or isinstance(error, StopIteration) or not original.raised(error):
                 raise
             where = "in DataLoader " + tracing.where.replace("worker", "worker process")
-            data = ExceptionWrapper(where=where)  # type: ignore[no-untyped-call]  # so that it does not come alone
+            seen = (type(error), error, _from_the_worker(error))
+            data = ExceptionWrapper(seen, where)  # type: ignore[no-untyped-call]  # so that it does not come alone
         finally:
             tracing.flush()
         return _sent(tracing, data, making.who) if tracing.where else data
 
     return fetch
+
+
+def _from_the_worker(error: Exception) -> TracebackType:
+    """The traceback that the worker would have seen, from its own frame on."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and is_own(frame):
+        frame = frame.f_back
+    return TracebackType(without_own_frames(error.__traceback__), frame, frame.f_lasti, frame.f_lineno)
 
 
 class _Making:
@@ -126,7 +140,11 @@ class _Looking:
         self._spot = named_spot("dataset", name, "index", result="item", kind="dataset")
 
     def __getitem__(self, index: Any) -> Any:
-        return call_once(partial(self._tracing.run, self._spot), self._dataset.__getitem__, (index,), {})
+        try:
+            return call_once(partial(self._tracing.run, self._spot), self._dataset.__getitem__, (index,), {})
+        except BaseException:
+            leave_no_frames()
+            raise
 
 
 class _Counted:
@@ -209,7 +227,11 @@ def _collating(tracing: Tracing, collate: Callable[[Any], Any], making: _Making)
         if users is not None:  # it is looked at by itself; only the order of its rows is to be found
             attempt(lambda: tracing.afters.update({users: _in_order(samples, making)}))
             return collate(samples)
-        return call_once(passing, collate, (samples,), {})
+        try:
+            return call_once(passing, collate, (samples,), {})
+        except BaseException:
+            leave_no_frames()
+            raise
 
     def passing(once: Once, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return tracing.run(spot, once, args, kwargs, who=making.who, after=_in_order(args[0], making))

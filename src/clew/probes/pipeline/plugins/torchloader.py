@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader
 from clew import trouble
 from clew.probes.pipeline.carried import Carried
 from clew.probes.pipeline.flow import Who, rows_in
-from clew.probes.pipeline.guard import attempt, call_once
+from clew.probes.pipeline.guard import attempt, call_once, leave_no_frames
 from clew.probes.pipeline.plugins.rounds import Place, length_of, place_in_program, tell_length
 from clew.probes.pipeline.plugins.torchfeed import Drawing, Feed, feeding
 from clew.probes.pipeline.ring import Ring
@@ -50,7 +50,11 @@ def _guarded(original: Any, shim: Callable[..., Any]) -> Callable[..., Any]:
     """A method in the place of torch's: the shim gets torch's to call; if it fails itself, torch's is called."""
 
     def method(*args: Any, **kwargs: Any) -> Any:
-        return call_once(lambda once, args, kwargs: shim(once, *args, **kwargs), original, args, kwargs)
+        try:
+            return call_once(lambda once, args, kwargs: shim(once, *args, **kwargs), original, args, kwargs)
+        except BaseException:
+            leave_no_frames()
+            raise
 
     return method
 
@@ -286,7 +290,11 @@ def giving(original: Any) -> Any:
     guarded = _guarded(original, passing)
 
     def giving_plain(iterator: Any) -> Any:
-        data = guarded(iterator)
+        try:
+            data = guarded(iterator)
+        except BaseException:
+            leave_no_frames()
+            raise
         return _taken_out(data) if type(data) is Carried else data  # if it could not be done on the way: `_unwrap`
 
     return giving_plain

@@ -18,7 +18,7 @@ from torch.nn.modules.loss import _Loss
 from torch.optim import Optimizer
 
 from clew.probes import eager
-from clew.probes.pipeline.guard import call_once
+from clew.probes.pipeline.guard import call_once, leave_no_frames
 from clew.probes.pipeline.plugins import Site, site
 from clew.probes.pipeline.spots import Names, Spot, fixed, spot_of
 from clew.probes.pipeline.staged import StagedCall
@@ -62,9 +62,13 @@ def _optimizers(cls: type) -> list[type]:
 
 def _call(original: Any) -> Any:
     def passing(module: Any, *args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_compiling():  # asked first: nothing of ours is to get into what is compiled
+        if torch.compiler.is_compiling() or torch.jit.is_tracing():  # asked first: nothing of ours gets into the graph
             return original(module, *args, **kwargs)
-        return call_once(_pass, original, (module, *args), kwargs)
+        try:
+            return call_once(_pass, original, (module, *args), kwargs)
+        except BaseException:
+            leave_no_frames()
+            raise
 
     # torch.compile may have been told to leave clew's files alone, and would stop here: it is torch's, to its eyes.
     passing.__code__ = passing.__code__.replace(co_filename=torch_module.__file__)

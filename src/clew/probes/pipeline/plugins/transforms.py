@@ -6,7 +6,7 @@ import sys
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
-from clew.probes.pipeline.guard import call_once
+from clew.probes.pipeline.guard import call_once, leave_no_frames
 from clew.probes.pipeline.spots import Spot, fixed
 from clew.probes.pipeline.stages import Passer
 from clew.probes.pipeline.tracing import current
@@ -105,7 +105,11 @@ class _Step:
         self._spot = Spot("transform", name, names=fixed("input"), result="output", kind="transform", ours=True)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return call_once(self._pass, self._own, args, kwargs)
+        try:
+            return call_once(self._pass, self._own, args, kwargs)
+        except BaseException:
+            leave_no_frames()
+            raise
 
     def _pass(self, own: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tracing = current()
