@@ -17,6 +17,7 @@ from clew.recorder.plan import Plan
 from clew.recorder.quiet import is_quiet
 from clew.recorder.quiet import threads as quiet
 from clew.recorder.trace import OFF, WAYS, Busy, Trace, busy, clock, here
+from clew.show.values import load as load_texts
 from clew.values import SCALAR_IDS, Keep, capture
 
 from . import inherit
@@ -137,6 +138,8 @@ def _new_log(following: Following, thread: int, name: str, inside: Trace | None)
     with Busy():
         recorder = recording.recorder()
         inherit.tell_children()
+        if following.printer is not None:
+            load_texts()
     trace = following.new_trace(recorder, thread, name)
     trace.inside = inside
     if inside is None:
