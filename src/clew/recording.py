@@ -250,6 +250,11 @@ def recorder() -> Recorder:
     return _recorder if _recorder is not None else _open_by_itself()
 
 
+def open_recorder() -> Recorder | None:
+    """Hot: the same, if a run is open."""
+    return _recorder
+
+
 def _recorders() -> list[Recorder]:
     return [recording._recorder for recording in _stack if recording._recorder is not None]
 

@@ -100,6 +100,13 @@ PROGRAMS = {
         while True:
             step()
         """,
+    "follow, short calls by themselves": """
+        @clew.follow(show=False)
+        def load():
+            return clock()
+        while True:
+            load()
+        """,
     "pipeline, many items": """
         @clew.stage("load")
         def load(i):
@@ -176,7 +183,7 @@ def _last_recorded(run: clew.Run) -> float:
     names = [name for name in run.names if name.rpartition(".")[2] == "now"]
     if names:
         return max(float(run[name].values[-1]) for name in names)
-    results = (call.result for call in reversed(run.calls("load")[-100:]))  # of a pipeline: what its stages return
+    results = (call.result for call in reversed(run.calls("load")[-100:]))  # elsewhere it is what functions return
     return next((float(result) for result in results if result is not None), 0.0)
 
 

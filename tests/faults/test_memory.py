@@ -91,6 +91,15 @@ PROGRAMS = {
                 inner("x" * 20_000 + str(i))
             return 8_000
         """,
+    "arguments of followed calls by themselves": """
+        @clew.follow(show=False)
+        def inner(value):
+            return None
+        def main():
+            for i in range(8_000):
+                inner("x" * 20_000 + str(i))
+            return 8_000
+        """,
 }
 
 

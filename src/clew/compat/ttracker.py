@@ -30,8 +30,8 @@ from clew import env, trouble
 from clew.errors import OptionError
 from clew.probes.calls import Decorated, Follower, following
 from clew.probes.calls.messages import put
-from clew.probes.calls.runtime import callers_of
 from clew.probes.calls.telling import Shown, TellingTrace
+from clew.probes.calls.ways import callers_of
 from clew.recorder.trace import here
 from clew.records import DELETED, NotKept
 from clew.show.text import printable

@@ -82,6 +82,11 @@ def thread_name(thread: int) -> str:
     return name
 
 
+def is_alive(thread: int) -> bool:
+    """False also for one that another library has started, which nobody can tell."""
+    return thread in _threads
+
+
 class LiveCall:
     """One call being recorded: its log, and the captures of the mutable values its names hold.
 

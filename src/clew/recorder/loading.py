@@ -16,7 +16,7 @@ def load_output() -> ModuleType:
     if not is_set:
         os.environ[_ALLOCATOR] = "background_thread:false"
     try:
-        from . import output
+        from . import output, traces  # noqa: F401
     finally:
         if not is_set:
             os.environ.pop(_ALLOCATOR, None)

@@ -34,6 +34,9 @@ class Events:
         self.at, codes = _marks.find(self.objects)
         self.kinds = codes & (KINDS_OF_EVENTS - 1)
         self.numbers = codes >> 2
+        self.lines = np.zeros(len(self.at), np.int64)
+        begins = np.flatnonzero(self.kinds == ENTER)
+        self.lines[begins] = self.objects[self.at[begins] + 2]
         called = np.flatnonzero(np.bincount(self.numbers)).tolist()
         self.plans: dict[int, Plan] = {number: plan_number(number) for number in called}
         hidden = [number for number, plan in self.plans.items() if not following.takes(plan)]
@@ -64,18 +67,22 @@ class Nest(NamedTuple):
     enters: Mask  # by event: a call begins
     calls: Ints  # by event: the call that begins, or ends
     parents: Ints  # by beginning
+    is_root: Mask  # by beginning: nothing is open then
     stack: list[int]  # the calls that are open after them
     plans: list[int]  # theirs
 
 
-def nest(kinds: Ints, numbers: Ints, stack: list[int], plans: list[int], base: int, first: int) -> Nest | int:
+def nest(
+    kinds: Ints, numbers: Ints, outermost: Mask, stack: list[int], plans: list[int], base: int, first: int
+) -> Nest | int:
     """The nest of these events, where calls `stack` under `plans` are open, inside the call `base`; the first call that
-    begins here gets the number `first`. If an end fits no beginning: how many events are before it.
+    begins here gets the number `first`. If an end fits no beginning, or an outermost call is inside another because the
+    end of that was lost: how many events are before it.
     """
     enters = kinds == ENTER
     after = len(stack) + np.cumsum(np.where(enters, 1, -1))
     level = np.where(enters, after, after + 1)  # of the call that begins or ends
-    bad = (level < 1) | (level > _DEEPEST)
+    bad = (level < 1) | (level > _DEEPEST) | (outermost & (level > 1))
     if bad.any():
         return int(bad.argmax())
     new = first + np.cumsum(enters) - 1
@@ -97,6 +104,7 @@ def nest(kinds: Ints, numbers: Ints, stack: list[int], plans: list[int], base: i
         enters,
         calls,
         parents,
+        level[at] == 1,
         [*stack[:kept], *new[left].tolist()],
         [*plans[:kept], *(numbers[left] * KINDS_OF_EVENTS).tolist()],
     )

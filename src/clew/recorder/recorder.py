@@ -30,13 +30,13 @@ from .marks import items_at_once
 from .plan import Plan
 from .sampling import Sampler
 from .trace import Busy
+from .trace_list import TraceList
 from .waiting import emptied, is_ending, wait
 
 if TYPE_CHECKING:
     from .columns import Chunk
     from .output import ShardOutput
     from .trace import Trace
-    from .traces import LeanRows
 
 _TICK = 0.1  # seconds between looks at how much memory waits to be written
 HURRY = 0.02  # seconds between looks while logs grow fast, so that their memory is used again while in the cache
@@ -79,7 +79,7 @@ class Recorder:
         self._new: list[LiveCall] = []  # seen, and not yet written
         self._open: dict[int, LiveCall] = {}  # seen, and not ended
         self._inherited = InheritedCalls()  # open when the process forked, and nothing happened in them since
-        self._traces: list[Trace] = []  # logs of followed calls
+        self.traces = TraceList()  # logs of followed calls
         self._chunks: list[Chunk] = []  # taken from logs, and not yet written
         self._notes: list[Note] = []
         self._backlog = Backlog(memory)
@@ -137,7 +137,7 @@ class Recorder:
     def follow(self, trace: Trace) -> None:
         """Take what is written into this log from now on."""
         trace.due = self.due
-        self._traces.append(trace)
+        self.traces.append(trace)
         if self._thread is None:
             self._start()
 
@@ -232,10 +232,10 @@ class Recorder:
             brake.release(logs)
 
     def _items_waiting(self) -> int:
-        return len(self._short) + sum(map(len, self._traces))
+        return len(self._short) + self.traces.count_items()
 
     def _bytes_waiting(self) -> int:
-        return self._backlog.bytes_in([self._short, *self._traces, *(call.log for call in list(self._open.values()))])
+        return self._backlog.bytes_in([self._short, *self.traces, *(call.log for call in list(self._open.values()))])
 
     def _lighten(self) -> bool:
         """Take what is there out of logs that grow fast, without writing it yet. Gives whether there are such."""
@@ -248,7 +248,7 @@ class Recorder:
                 from .columns import take
 
                 self._chunks += filter(None, [take(call, time.time_ns()) for call in large])
-            return bool(large) or len(self._short) > _FAST or any(len(trace) > _FAST for trace in self._traces)
+            return bool(large) or len(self._short) > _FAST or any(len(trace) > _FAST for trace in self.traces)
 
     def _welcome(self) -> None:
         """Calls that go on are looked after from now on."""
@@ -261,8 +261,7 @@ class Recorder:
 
     def _set_due(self, due: int) -> None:
         self.due = due
-        for trace in list(self._traces):
-            trace.due = due
+        self.traces.set_due(due)
 
     @property
     def shard_name(self) -> str:
@@ -345,7 +344,7 @@ class Recorder:
             self._open.pop(call.id, None)
 
     def _anything(self, begun: list[LiveCall], ended: list[LiveCall], short: list[Any]) -> bool:
-        waiting = begun or ended or short or self._chunks or self._notes or any(map(len, self._traces))
+        waiting = begun or ended or short or self._chunks or self._notes or self.traces.count_items()
         return bool(waiting) or any(len(call.log) > 1 for call in self._open.values())
 
     def _throw_away(self, ended: list[LiveCall]) -> None:
@@ -355,15 +354,13 @@ class Recorder:
         for over in ended:
             self._open.pop(over.id, None)
         self._chunks.clear()
-        for trace in self._traces:
-            trace.clear()
-        self._traces = [trace for trace in self._traces if not trace.over]
+        self.traces.throw_away()
         self.pending = 0
 
     def _write(self, now: int, begun: list[LiveCall], ended: list[LiveCall], short: list[Any]) -> None:
         output, rank = self._shard(), self.rank
         output.start_flush(now)
-        followed = self._take_traces()
+        followed = self.traces.take()
         for call in begun:
             if call.dropped:
                 self._open.pop(call.id, None)
@@ -383,7 +380,7 @@ class Recorder:
 
     def _write_long_traces(self, now: int) -> None:
         """Write what fills more than one batch in batches of its own, so that memory stays bounded."""
-        for trace in list(self._traces):
+        for trace in list(self.traces):
             at_once = items_at_once(trace, _MANY)
             for _ in range(len(trace) // at_once):
                 from .traces import LeanRows
@@ -394,23 +391,6 @@ class Recorder:
                 output.start_flush(now)
                 output.add_followed_calls(rows, self.rank)
                 output.send(self.rank)
-
-    def _take_traces(self) -> LeanRows | None:
-        """What the logs of followed calls hold. Other threads may be adding logs."""
-        if not any(map(len, self._traces)):
-            return None
-        from .traces import LeanRows
-
-        rows = LeanRows()
-        traces = list(self._traces)
-        unfinished = []
-        for trace in traces:
-            over = trace.over
-            rows.take(trace)
-            if not over or len(trace):
-                unfinished.append(trace)
-        self._traces[: len(traces)] = unfinished
-        return rows
 
     def _shard(self) -> ShardOutput:
         if self._output is None:
@@ -482,10 +462,7 @@ class Recorder:
         self._new.clear()
         self._short.clear()
         self._unseen.clear()
-        for trace in self._traces:
-            trace.clear()
-            trace.stack.clear()
-            trace.plans.clear()
+        self.traces.after_fork_in_child()
         for call in self._ended:
             open_calls.pop(call.id, None)
         self._ended = []

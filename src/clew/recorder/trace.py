@@ -5,6 +5,8 @@
     4 * plan + RAISE,  clock, the error as text
     4 * plan + LIVE,   clock, a LiveCall that begins or goes on; None: it pauses or is over
 
+In place of the line an outermost call has the way that led to it and the watched call around it, as one number below 0:
+-(number of the way + WAYS * number of the call). Such a log goes on with the next outermost call of its thread.
 Scalars stand for themselves; of anything else its written form is there. Calls get their numbers, and parents, when the
 log is taken (traces.py): the program does not pay for that. An event is added by one `+=`, so that Ctrl-C never leaves
 half of one; and the items stand in the log without a tuple around them, because the garbage collector would look at
@@ -17,7 +19,8 @@ from collections import deque
 from contextvars import ContextVar
 from threading import get_ident
 from time import time_ns
-from typing import TYPE_CHECKING, Any, Final
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from clew.recorder.live import LiveCall
@@ -26,7 +29,16 @@ if TYPE_CHECKING:
 NO_CALL: Final = -1
 NO_LIMIT: Final = 1 << 30  # levels of calls
 ENTER, RETURN, RAISE, LIVE = range(4)
+WAYS: Final = 1 << 10  # numbers of ways that one log has room for
 clock = time_ns
+
+
+class Way(NamedTuple):
+    """How the program comes to an outermost call."""
+
+    callers: list[tuple[str, int, str]]  # the frames around it
+    place: tuple[int, ...] | None  # where the program's own level is: see probes/calls/ways.py
+    codes: list[CodeType]  # what is known by its id, above and in the log
 
 
 class Trace(list[Any]):
@@ -40,6 +52,7 @@ class Trace(list[Any]):
         "due",
         "following",
         "inside",
+        "is_shared",
         "origin",
         "over",
         "plans",
@@ -49,6 +62,9 @@ class Trace(list[Any]):
         "stack",
         "thread",
         "thread_name",
+        "way",
+        "way_numbers",
+        "ways",
     )  # fmt: skip
 
     def __init__(self, recorder: Recorder, following: Any, thread: int, thread_name: str) -> None:
@@ -59,11 +75,15 @@ class Trace(list[Any]):
         self.thread_name = thread_name
         self.at = 0  # the line the innermost function is at
         self.due = recorder.due  # whoever writes later than this waits for the recorder
-        self.callers: list[tuple[str, int, str]] = []  # the frames around its first call
-        self.around: LiveCall | None = None  # the watched call around its first call
-        self.inside: int | Trace | None = None  # the call, or the log whose first call, the calls here belong to
+        self.ways: list[Way] = []  # that led to its outermost calls
+        self.way_numbers: dict[tuple[int, ...], int] = {}
+        self.way = 0  # of outermost calls that do not tell theirs: those of a block
+        self.callers: list[tuple[str, int, str]] = []  # the frames around its outermost call
+        self.around: LiveCall | None = None  # the watched call around its outermost call
+        self.inside: Trace | None = None  # the log to whose outermost call the calls here belong
+        self.is_shared = False  # there are such logs: this one does not go on when its call is over
         self.origin: tuple[str, int] | None = None  # shard and call in which this process was started
-        self.root: int = NO_CALL  # its first call, once the log was taken that far
+        self.root: int = NO_CALL  # its last outermost call, as far as the log was taken
         self.over = False  # nothing more will be written into it
         self.stack: list[int] = []  # open calls, as far as the log was taken; see traces.py
         self.plans: list[int] = []  # theirs

@@ -16,7 +16,7 @@ from clew.store.flush import EndColumns, StartColumns, written_callers
 from .marks import Mark, blocks
 from .nesting import Events, Nest, nest
 from .plan import Plan, plan_number
-from .trace import ENTER, LIVE, NO_CALL, NO_LIMIT, RAISE, RETURN, Trace
+from .trace import ENTER, LIVE, NO_CALL, NO_LIMIT, RAISE, RETURN, WAYS, Trace, Way
 
 if TYPE_CHECKING:
     from clew.recorder.columns import Rows
@@ -49,6 +49,7 @@ class _Part(NamedTuple):
     plans: Column
     started: Column
     lines: Column
+    callers: Column
     ended: Column
     ends: Column
     sites: Column
@@ -67,7 +68,9 @@ class LeanRows:
         self.started: list[int] = []
         self.lines: list[int] = []
         self.threads: list[tuple[int, int, str]] = []  # so many of the calls, in which thread
-        self.callers: dict[int, list[tuple[str, int, str]]] = {}  # by call
+        self.callers: list[int] = []  # places in the texts below
+        self._callers_texts: list[str | None] = [None]
+        self._callers_of_ways: dict[int, int] = {}  # by id: their place among the texts
         self.origins: list[Origin] = []
         self.ended: list[int] = []
         self.ends: list[int] = []
@@ -112,14 +115,8 @@ class LeanRows:
             done = careful
 
     def _may_be_quick(self, trace: Trace) -> bool:
-        """Not for the first call of all, nor where calls are left out."""
-        return (
-            trace.following.depth >= NO_LIMIT
-            and trace.root != NO_CALL
-            and not trace.callers
-            and (trace.stack or trace.origin is None)
-            and min(trace.stack, default=1) > 0
-        )
+        """Not where calls are left out."""
+        return trace.following.depth >= NO_LIMIT and min(trace.stack, default=1) > 0
 
     def _read_quickly(self, trace: Trace, events: Events, begin: int, end: int) -> int:
         """Events of calls in scope that begin and end. Gives how far that went."""
@@ -137,11 +134,14 @@ class LeanRows:
 
     def _nested(self, trace: Trace, events: Events, begin: int, end: int) -> Nest | int:
         kinds, numbers = events.kinds[begin:end], events.numbers[begin:end]
-        return nest(kinds, numbers, trace.stack, trace.plans, _outside(trace), _lean.next)
+        lines = events.lines[begin:end]
+        return nest(kinds, numbers, lines < 0, trace.stack, trace.plans, _outside(trace), _lean.next)
 
     def _gather(self, trace: Trace, events: Events, begin: int, end: int, found: Nest) -> None:
         at, kinds, numbers = events.at[begin:end], events.kinds[begin:end], events.numbers[begin:end]
         objects, enters = events.objects, found.enters
+        lines = events.lines[begin:end][enters]
+        parents, callers = self._roots(trace, found, lines)
         times = objects[at + 1].astype(np.int64)
         for place in np.flatnonzero(kinds == RAISE).tolist():
             self.errors[int(found.calls[place])] = objects[at[place] + 2]
@@ -157,10 +157,11 @@ class LeanRows:
         self._parts.append(
             _Part(
                 calls=found.calls[enters],
-                parents=found.parents,
+                parents=parents,
                 plans=numbers[enters],
                 started=times[enters],
-                lines=objects[at[enters] + 2].astype(np.int64),
+                lines=np.maximum(lines, 0),
+                callers=callers,
                 ended=found.calls[~enters],
                 ends=times[~enters],
                 sites=np.repeat(np.where(enters, inputs, outputs)[there], count) + nth,
@@ -169,6 +170,29 @@ class LeanRows:
                 times=times[there],
             )
         )
+
+    def _roots(self, trace: Trace, found: Nest, lines: Column) -> tuple[Column, Column]:
+        """The parents of calls that begin, now also of outermost ones, and their callers."""
+        callers, parents = np.zeros(len(lines), np.int64), found.parents
+        roots = np.flatnonzero(found.is_root)
+        if not len(roots):
+            return parents, callers
+        calls = found.calls[found.enters][roots]
+        trace.root = int(calls[-1])
+        if trace.origin is not None:
+            self.origins += [Origin(call, *trace.origin) for call in calls.tolist()]
+        ways = -np.where(lines[roots] < 0, lines[roots], trace.way)
+        known = np.array([0, *map(self._place_of_callers, trace.ways)])
+        callers[roots] = known[ways % WAYS]
+        parents[roots] = np.where(ways >= WAYS, ways // WAYS, parents[roots])
+        return parents, callers
+
+    def _place_of_callers(self, way: Way) -> int:
+        place = self._callers_of_ways.get(id(way))
+        if place is None:
+            place = self._callers_of_ways[id(way)] = len(self._callers_texts)
+            self._callers_texts.append(written_callers(way.callers))
+        return place
 
     def _read_carefully(self, trace: Trace, items: list[Any], at: int, until: int) -> int:
         """Everything else: calls that are left out, exceptions, calls with an object of their own."""
@@ -191,34 +215,35 @@ class LeanRows:
         return at
 
     def _enter(self, trace: Trace, plan: _Known | None, number: int, time: int, line: int, given: list[Any]) -> None:
-        parent = _nearest(trace)
+        if line < 0 and trace.stack:  # the end of what stands there was lost
+            trace.stack.clear()
+            trace.plans.clear()
+        parent, callers = _nearest(trace), 0
         if plan is None:
             trace.stack.append(~parent)
             trace.plans.append(number * 4)
             return
         call = _lean.take()
         if not trace.stack:
-            self._first(trace, call)
+            parent, callers = self._begin_root(trace, call, line, parent)
         trace.stack.append(call)
         trace.plans.append(number * 4)
         self.calls.append(call)
         self.parents.append(parent)
         self.plans.append(number)
         self.started.append(time)
-        self.lines.append(line)
+        self.lines.append(max(line, 0))
+        self.callers.append(callers)
         if given:
             self._row(call, time, plan.inputs, given)
 
-    def _first(self, trace: Trace, call: int) -> None:
-        if trace.root == NO_CALL:
-            trace.root = call
-        self._origin(trace, call)
-        if trace.callers:
-            self.callers[call], trace.callers = trace.callers, []
-
-    def _origin(self, trace: Trace, call: int) -> None:
+    def _begin_root(self, trace: Trace, call: int, line: int, parent: int) -> tuple[int, int]:
+        """The parent of an outermost call, and its callers."""
+        trace.root = call
         if trace.origin is not None:
             self.origins.append(Origin(call, *trace.origin))
+        around, way = divmod(-(line if line < 0 else trace.way), WAYS)
+        return around or parent, self._place_of_callers(trace.ways[way - 1]) if way else 0
 
     def _leave(self, trace: Trace, plan: _Known, number: int, time: int, payload: Any, returned: bool) -> None:
         call = trace.stack.pop()
@@ -249,12 +274,15 @@ class LeanRows:
             return
         nearest = _nearest(trace)
         if call.parent_id is None:
-            call.parent_id = nearest
+            is_root = not trace.stack
+            call.parent_id = call.parent_number() if is_root and trace.inside is None else nearest
             call.dropped = not in_scope and not call.plan.always
-            if not trace.stack:
-                trace.root = call.id if trace.root == NO_CALL else trace.root
-                self._origin(trace, call.id)
-                call.callers, trace.callers = trace.callers, []
+            if is_root:
+                trace.root = call.id
+                if trace.origin is not None:
+                    self.origins.append(Origin(call.id, *trace.origin))
+                if trace.way:
+                    call.callers = trace.ways[-trace.way % WAYS - 1].callers
         trace.stack.append(~nearest if call.dropped else call.id)
         trace.plans.append(number * 4)
 
@@ -282,9 +310,14 @@ class LeanRows:
             thread_names=_runs_of_names(threads),
             line=self.column("lines"),
             stage=None,
-            callers=sparse({call: written_callers(frames) for call, frames in self.callers.items()}, calls),
+            callers=self._written_callers(),
             rank=rank,
         )
+
+    def _written_callers(self) -> list[str | None] | None:
+        places = self.column("callers")
+        texts = np.array(self._callers_texts, np.object_)
+        return texts[places].tolist() if places.any() else None
 
     def _functions(self, function_of: Callable[[Plan], int]) -> Any:
         numbers = self.column("plans")
@@ -335,9 +368,7 @@ def _nearest(trace: Trace) -> int:
 def _outside(trace: Trace) -> int:
     """The call that the first calls of a log belong to."""
     inside = trace.inside
-    if isinstance(inside, Trace):
-        return inside.root
-    return NO_CALL if inside is None else inside
+    return NO_CALL if inside is None else inside.root
 
 
 def _found(trace: Trace, number: int) -> int:

@@ -75,6 +75,12 @@ def _number(value: float) -> str:
     return str(value) if type(value) is int else number(float(value))
 
 
+def load() -> None:
+    """Load now what the line of the first array would have to wait for."""
+    if "numpy" in sys.modules:
+        from clew.show import scan  # noqa: F401
+
+
 class Look:
     """One value, looked at: its line and its shape come from the same facts, found once."""
 

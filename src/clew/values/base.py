@@ -210,8 +210,9 @@ def adapter_for(library: str) -> Any | None:
 def load() -> None:
     """Load now what the first value of each kind would have to wait for, as far as the program has its library."""
     for library in [*LIBRARIES, *_foreign()]:
-        if library in sys.modules:
-            adapter_for(library)
+        adapter = adapter_for(library) if library in sys.modules else None
+        if hasattr(adapter, "load"):
+            adapter.load()
     import_module("clew.values.objects")
 
 

@@ -47,6 +47,11 @@ def claim(cls: type) -> Handler | None:
     return None
 
 
+def load() -> None:
+    """Load now what the first value would have to wait for."""
+    _alone()
+
+
 def _alone() -> Any:
     from clew.values.numpyalone import alone
 

@@ -177,7 +177,7 @@ class Follower:
         if self._names:
             block = watch(*self._names, on_change=tell)
             block.enter_block(frame)
-        trace = runtime.open_trace(self._following, frame)
+        trace, trace.way = runtime.open_log(self._following, frame)
         if outer is not None:
             trace.requests = runtime.merged(outer.requests, trace.requests)
             if isinstance(trace, TellingTrace):

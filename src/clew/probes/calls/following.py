@@ -17,7 +17,7 @@ from clew.probes.lines import engine
 from clew.probes.lines.expressions import Form
 from clew.probes.lines.options import Options, options
 from clew.recorder.plan import Plan
-from clew.recorder.trace import NO_LIMIT, Busy, Trace, here
+from clew.recorder.trace import NO_LIMIT, Busy, Trace, Way, clock, here
 from clew.records import Change, Note
 from clew.values import LIGHT, Keep
 
@@ -25,6 +25,7 @@ from . import lean, objects
 from .scope import Scope
 from .telling import Teller, TellingTrace
 
+_LOOK_AGAIN = 50_000_000  # ns
 _lock = threading.RLock()
 
 
@@ -56,7 +57,10 @@ class Following:
         self._parts = {self}  # the requests that it stands for
         self._count = 0  # how many modules there were when that was last looked at
         self._modules: set[str] = set()  # those whose functions were looked for
-        self._main: set[int] = set()
+        self._main: set[tuple[int, int]] = set()
+        self._way: Way | None = None  # on which the program came when all was ready
+        self._names_of_main = 0
+        self._looks_again_at = 0
         self._refused: weakref.WeakSet[FunctionType] = weakref.WeakSet()
 
     # ---- hot
@@ -83,25 +87,44 @@ class Following:
 
     # ---- making functions ready
 
-    def prepare(self, *, as_roots: bool = False) -> None:
-        """Rewrite the functions in scope; again when there are new modules, or new functions in a notebook."""
-        if self._is_ready():
-            return
-        if as_roots:
-            self.brings_names = False  # every call follows the same names already
-        with _lock:  # a second thread waits until all is ready
-            if self._is_ready():
-                return
-            modules, main = dict(sys.modules), _functions_of_main()
-            new = [module for name, module in modules.items() if name not in self._modules]
-            if not main <= self._main or any(map(self.scope.may_hold, new)):
-                for function in _all_functions(self.scope):
-                    self.follow_if_in_scope(function, as_roots)
-            self._modules.update(modules)
-            self._count, self._main = len(modules), main
+    def prepare(self, way: Way | None = None, *, as_roots: bool = False) -> None:
+        """Rewrite the functions in scope; again when there are new modules, or new functions in a notebook. `way` is
+        that on which the program came here."""
+        if not self._sees_nothing_new():
+            if as_roots:
+                self.brings_names = False  # every call follows the same names already
+            with _lock:  # a second thread waits until all is ready
+                if not self._sees_nothing_new():
+                    self._prepare(as_roots)
+        main = sys.modules.get("__main__")
+        if way is not None and main is not None:
+            self._way, self._names_of_main, self._looks_again_at = way, len(vars(main)), clock() + _LOOK_AGAIN
 
-    def _is_ready(self) -> bool:
-        return len(sys.modules) == self._count and _functions_of_main() <= self._main
+    def _prepare(self, as_roots: bool) -> None:
+        modules, main = dict(sys.modules), _functions_of_main()
+        new = [module for name, module in modules.items() if name not in self._modules]
+        if not _identities(main) <= self._main or any(map(self.scope.may_hold, new)):
+            for function in _all_functions(self.scope):
+                self.follow_if_in_scope(function, as_roots)
+        self._modules.update(modules)
+        self._count, self._main = len(modules), _identities(main)
+
+    def is_ready(self, way: Way) -> bool:
+        """Hot: whether all was ready already when the program's own level was where it is now. What another thread, or
+        `exec`, puts in the place of a known function is seen a little later."""
+        main, before = sys.modules.get("__main__"), self._way
+        return (
+            before is not None
+            and way.place is not None
+            and (way is before or way.place == before.place)
+            and len(sys.modules) == self._count
+            and main is not None
+            and len(vars(main)) == self._names_of_main
+            and clock() < self._looks_again_at
+        )
+
+    def _sees_nothing_new(self) -> bool:
+        return len(sys.modules) == self._count and _identities(_functions_of_main()) <= self._main
 
     def follow_if_in_scope(self, function: FunctionType, as_root: bool) -> None:
         """Rewrite a function if it is in scope."""
@@ -183,9 +206,14 @@ def tell(change: Change) -> None:
         trace.tell_change(change)
 
 
-def _functions_of_main() -> set[int]:
+def _functions_of_main() -> list[FunctionType]:
     main = sys.modules.get("__main__")
-    return {id(each) for each in list(vars(main).values()) if type(each) is FunctionType} if main is not None else set()
+    return [each for each in list(vars(main).values()) if type(each) is FunctionType] if main is not None else []
+
+
+def _identities(functions: list[FunctionType]) -> set[tuple[int, int]]:
+    """A new function may have the address of an old one, but not the code that was put into that."""
+    return {(id(function), id(function.__code__)) for function in functions}
 
 
 def _all_functions(scope: Scope) -> list[FunctionType]:

@@ -17,7 +17,7 @@ from clew.recorder.trace import Trace, here
 
 from .scope import Scope
 
-_following: Any = None  # how calls are followed at the moment
+roots: list[Trace] = []  # logs of outermost calls that are open
 _are_children_told = False  # once for all: a forked child has the parcel of its parent
 origin: tuple[str, int] | None = None  # the shard and call in which this process was started, where that is known
 _forked_in: tuple[str, int] | None = None
@@ -41,25 +41,18 @@ def _here() -> tuple[str, int] | None:
     return trace.recorder.innermost(trace) if isinstance(trace, Trace) else None
 
 
-def tell_children(following: Any) -> None:
-    """From here on children follow likewise."""
-    global _following, _are_children_told
-    _following = following
+def tell_children() -> None:
+    """From here on children follow as the call does in which they are started."""
+    global _are_children_told
     if not _are_children_told:
         _are_children_told = True
         children.tell(__name__, _how_to_follow)
 
 
-def tell_children_no_more() -> None:
-    global _following
-    _following = None
-
-
 def _how_to_follow() -> dict[str, Any] | None:
-    following = _following
-    if following is None:
+    if not roots:
         return None
-    trace = here.get(None)
+    following, trace = roots[-1].following, here.get(None)
     requests = trace.requests if isinstance(trace, Trace) else (following,)
     names = [e.text for request in requests if request.names is not None for e in request.names.expressions]
     scope = following.scope

@@ -2,9 +2,10 @@
 
     .clew_log = trace.get(None)                       # the log of this thread or task, if calls are followed here
     .clew_own = .clew_log is None
-    if .clew_own or quiet:                            # the first followed call opens one; elsewhere, and while an
-        .clew_log, .clew_own = begin(.clew_log)       # expression is evaluated, it goes nowhere
-    .clew_line = .clew_log.at
+    if .clew_own or quiet:                            # the outermost followed call opens one; elsewhere, and while an
+        .clew_log, .clew_own, .clew_line = begin(.clew_log)            # expression is evaluated, it goes nowhere
+    else:
+        .clew_line = .clew_log.at
     if type(a) in SCALARS and type(b) in SCALARS:
         .clew_log += CODE, clock(), .clew_line, a, b
     else:
@@ -143,10 +144,9 @@ def _enter(parameters: tuple[str, ...]) -> list[ast.stmt]:
         t.assign(OWN, ast.Compare(t.load(LOG), [ast.Is()], [t.none()])),
         ast.If(
             ast.BoolOp(ast.Or(), [t.load(OWN), t.quiet_threads()]),
-            [t.unpack([LOG, OWN], t.call(t.marked("begin"), t.load(LOG)))],
-            [],
+            [t.unpack([LOG, OWN, LINE], t.call(t.marked("begin"), t.load(LOG)))],
+            [t.assign(LINE, t.attribute(LOG, "at"))],
         ),
-        t.assign(LINE, t.attribute(LOG, "at")),
         told,
     ]
 

@@ -75,12 +75,11 @@ class _Layer:
             return
         trace: Any = here.get(None)
         opens = trace is None
-        if opens:
-            trace = runtime.open_trace(self._following, sys._getframe(1))
+        trace, line = runtime.open_log(self._following, sys._getframe(1)) if opens else (trace, trace.at)
         plan = self._plan(len(args), tuple(kwargs))
         self._open.append(_Open(plan, opens))
         values = runtime.looked_at(trace, (*args, *kwargs.values()))
-        trace += (plan.marks[ENTER], clock(), trace.at, *values)
+        trace += (plan.marks[ENTER], clock(), line, *values)
 
     @trouble.entry_point()
     def returned(self, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:

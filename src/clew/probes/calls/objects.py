@@ -21,8 +21,10 @@ from clew.recorder.quiet import is_quiet
 from clew.recorder.trace import LIVE, OFF, Busy, Trace, clock, here
 from clew.values import SCALAR_IDS
 
-from .runtime import begin, callers_of, end, merged, open_trace, roots, written
+from .inherit import roots
+from .runtime import begin, end, merged, open_log, written
 from .telling import Teller, TellingTrace
+from .ways import callers_of
 
 
 def entrance(plan: Plan, flags: int) -> Callable[[tuple[Any, ...]], Any]:
@@ -114,7 +116,7 @@ class _Generating:
     def resumed(self: Any, value: Any) -> Any:
         trace = here.get(None)
         if trace is None:
-            trace = open_trace(self.trace.following, None)
+            trace, _ = open_log(self.trace.following, None)
             trace.requests = self.requests
             self.opened = True
         self.step_in(trace)
@@ -172,6 +174,7 @@ def _enter(plan: Plan, flags: int, args: tuple[Any, ...]) -> Any:
         arguments = tuple(arg if id(type(arg)) in SCALAR_IDS else written(arg, keep, recorder) for arg in args)
         call = kind(plan, recorder, arguments)
         call.opened, call.clock_site, call.line = opened, plan.site(0, plan.clock_index), trace.at or None
+        call.callers = trace.callers if opened else None
         call.requests = () if plan.root is None else (plan.root,)
         if plan.root is not None and plan.root not in trace.requests:
             with Busy():
@@ -186,7 +189,7 @@ def _enter(plan: Plan, flags: int, args: tuple[Any, ...]) -> Any:
 
 def begin_live(plan: Plan) -> Trace | None:
     """The same as `begin`, for a call with an object."""
-    trace = begin(plan, sys._getframe(2))
+    trace, _, _ = begin(plan, sys._getframe(2))
     return None if trace is OFF else trace
 
 

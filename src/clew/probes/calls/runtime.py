@@ -8,56 +8,70 @@ from threading import get_ident
 from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-from clew import env, recording, trouble
+from clew import recording, trouble
 from clew.probes import receiving
 from clew.probes.lines import runtime as lines
 from clew.recorder.endings import describe, how_it_ended, is_error
 from clew.recorder.live import place_of, thread_name
 from clew.recorder.plan import Plan
 from clew.recorder.quiet import is_quiet
-from clew.recorder.trace import OFF, Busy, Trace, busy, clock, here
+from clew.recorder.quiet import threads as quiet
+from clew.recorder.trace import OFF, WAYS, Busy, Trace, busy, clock, here
+from clew.show.values import load as load_texts
 from clew.values import SCALAR_IDS, Keep, capture
 
 from . import inherit
+from .inherit import roots
+from .ways import way_to
 
 if TYPE_CHECKING:
     from .following import Following
 
-_FRAMES = 16  # told of what is around a root
-_COMMANDS = f"{env.PACKAGE}commands/"
 _parents: tuple[Following, ...] = ()  # in a forked child: what its parent followed
-roots: list[Trace] = []  # logs that are open, for threads that begin meanwhile
 
 
-def enter(plan: Plan, trace: Any) -> tuple[Any, bool]:
-    """The log for a call, and whether this call is its first. `trace` is the log of the call around it, if any."""
+def enter(plan: Plan, trace: Any) -> tuple[Any, bool, int]:
+    """The log for a call, whether this call is its outermost, and the line it was called at, or the way to it. `trace`
+    is the log of the call around it, if any."""
     try:
-        if is_quiet():
-            return OFF, True
-        return (begin(plan, sys._getframe(1)), True) if trace is None else (trace, False)
+        if quiet and is_quiet():
+            return OFF, True, 0
+        return (trace, False, trace.at) if trace is not None else begin(plan, sys._getframe(1))
     except Exception as error:
-        return trouble.failed(error, "follow", OFF), True
+        return trouble.failed(error, "follow", OFF), True, 0
 
 
-def begin(plan: Plan, frame: FrameType) -> Any:
-    """The log for a call outside any followed call: a new one if it is to be followed itself, else one to nowhere."""
+def begin(plan: Plan, frame: FrameType) -> tuple[Any, bool, int]:
+    """The same for a call outside any followed call: its log goes nowhere if it is not to be followed itself."""
     thread = get_ident()
-    if thread in busy or thread_name(thread).startswith("clew-"):
-        return OFF
+    name = thread_name(thread)
+    if thread in busy or name.startswith("clew-"):
+        return OFF, True, 0
     following: Following | None = plan.root
-    # a thread that began inside a followed call: its calls belong to that one
-    starter = roots[-1] if roots and roots[-1].thread != thread else None
+    starter = _starter(thread) if roots else None
     around = _parents if starter is None else starter.requests
     if following is not None:
-        with Busy():
-            following.prepare()
-        trace = open_trace(following, frame.f_back)
+        trace, line = open_log(following, frame.f_back)
+        way = trace.ways[-line % WAYS - 1]
+        if not following.is_ready(way):
+            with Busy():
+                following.prepare(way)
     elif any(request.takes(plan) for request in around):
-        trace = open_trace(around[0], None, starter)
+        trace, line = open_log(around[0], None, starter)
     else:
-        return OFF
-    trace.requests = merged(around, trace.requests)
-    return trace
+        return OFF, True, 0
+    if around:
+        trace.requests = merged(around, trace.requests)
+    return trace, True, line
+
+
+def _starter(thread: int) -> Trace | None:
+    """The log of another thread to whose open call the calls of this one belong: it began in there."""
+    for trace in roots[-1:]:
+        if trace.thread != thread:
+            trace.is_shared = True
+            return trace if trace in roots else _starter(thread)
+    return None
 
 
 def merged(requests: tuple[Following, ...], more: tuple[Following, ...]) -> tuple[Following, ...]:
@@ -93,42 +107,69 @@ receiving.on_arrival(_follow_arrived)
 os.register_at_fork(before=_before_fork, after_in_parent=inherit.forget_origin, after_in_child=_in_child)
 
 
-def open_trace(following: Following, frame: FrameType | None, inside: Trace | None = None) -> Trace:
-    """A log for this thread or task, from here on."""
+def open_log(following: Following, frame: FrameType | None, inside: Trace | None = None) -> tuple[Trace, int]:
+    """A log for this thread or task, from here on, and the way to its outermost call: -(number + WAYS * call around).
+    It is the log of the call before, if that can go on."""
     thread = get_ident()
+    recorder, name = recording.open_recorder(), thread_name(thread)
+    trace = None if recorder is None else recorder.traces.resting.pop((thread, following), None)
+    if trace is None or trace.is_shared or trace.inside is not inside or trace.thread_name != name:
+        if trace is not None:
+            trace.over = True
+        trace = _new_log(following, thread, name, inside)
+    trace.requests = (following,)
+    way = 0
+    if inside is None:
+        way = way_to(trace, frame)
+        trace.callers = trace.ways[way - 1].callers
+        around = place_of(thread).call
+        if around is not None:
+            trace.around = around
+            around.moment(clock())
+            if around.recorder is trace.recorder:
+                way += WAYS * around.id
+        roots.append(trace)
+    trace.at = 0
+    here.set(trace)
+    return trace, -way
+
+
+def _new_log(following: Following, thread: int, name: str, inside: Trace | None) -> Trace:
     with Busy():
         recorder = recording.recorder()
-        if inside is None:
-            inherit.tell_children(following)
-    trace = following.new_trace(recorder, thread, thread_name(thread))
+        inherit.tell_children()
+        if following.printer is not None:
+            load_texts()
+    trace = following.new_trace(recorder, thread, name)
+    trace.inside = inside
     if inside is None:
-        trace.around = around = place_of(thread).call
-        trace.inside = None if around is None else around.id
-        trace.callers = callers_of(frame)
         trace.origin = inherit.origin
-        roots.append(trace)
     else:
-        trace.inside = inside
         trace.tell_inside(inside)
-    if trace.around is not None:
-        trace.around.moment(clock())
     recorder.follow(trace)
-    here.set(trace)
     return trace
 
 
-@trouble.entry_point()
 def end(trace: Any) -> None:
     """The call that opened this log is over."""
-    if trace is not OFF:
+    try:
+        if trace is OFF:
+            return
         here.set(None)
-        trace.over = True
-        if trace.around is not None:
-            trace.around.moment(clock())
-        if trace in roots:
+        around = trace.around
+        if around is not None:
+            trace.around = None
+            around.moment(clock())
+        if trace.inside is None and trace in roots:
             roots.remove(trace)
-            if not roots:
-                inherit.tell_children_no_more()
+        if type(trace) is not Trace or trace.is_shared or trace.way or len(trace.ways) >= WAYS - 1:
+            trace.over = True
+        else:
+            key = trace.thread, trace.following
+            if trace.recorder.traces.resting.setdefault(key, trace) is not trace:
+                trace.over = True  # meanwhile another greenlet has left its own
+    except Exception as error:
+        trouble.failed(error, "follow")
 
 
 @trouble.entry_point(lambda trace, values: (None,) * len(values))
@@ -180,16 +221,3 @@ def raised(code: int, trace: Any, line: int, own: bool) -> tuple[()]:
         if own:
             end(trace)
     return ()
-
-
-def callers_of(frame: FrameType | None, most: float = _FRAMES) -> list[tuple[str, int, str]]:
-    """The frames around a call, innermost first."""
-    found: list[tuple[str, int, str]] = []
-    while frame is not None and len(found) < most:
-        code = frame.f_code
-        if code.co_filename.startswith(_COMMANDS) or frame.f_globals is vars(sys):
-            break  # the program begins here: what is around it is `clew run`
-        if not code.co_filename.startswith(env.PACKAGE):
-            found.append((code.co_filename, frame.f_lineno or 0, code.co_qualname))
-        frame = frame.f_back
-    return found
