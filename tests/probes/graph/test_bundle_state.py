@@ -333,6 +333,25 @@ SHARED = {
         ),
         "pass",
     ),
+    "what an operator's constructor was given": (
+        (
+            "table = {}\n@clew.op\nclass Op:\n    def __init__(self, table):\n        self.table = table\n"
+            "    def __call__(self, x):\n        return len(self.table)\nop = Op(table)\n"
+            "@clew.op\ndef f(x):\n    if x > 3:\n        table[x] = x\n    return op(x)"
+        ),
+        "pass",
+    ),
+    "a part of what an operator's constructor has made": (
+        (
+            "class Inner:\n    def __init__(self):\n        self.seen = []\n"
+            "@clew.op\nclass Op:\n    def __init__(self):\n        self.held = {'inner': [Inner()]}\n"
+            "        self.again = self.__call__\n"
+            "    def __call__(self, x):\n        return len(self.held['inner'][0].seen)\n"
+            "op = Op()\nalias = op.held['inner'][0]\n"
+            "@clew.op\ndef f(x):\n    if x > 3:\n        alias.seen.append(x)\n    return op(x)"
+        ),
+        "pass",
+    ),
 }
 
 
@@ -342,8 +361,87 @@ def test_a_container_that_is_reached_in_two_ways_is_still_one(case: str, project
     graph, _ = recorded_in(project, module, f"import app; {change}")
     graph.save(tmp_path / "bundle")
     loaded = clew.load(tmp_path / "bundle", trusted=True)
-    for x in (1, 2, 3):
+    for x in (1, 2, 3, 4, 5):
         assert loaded(x=x) == graph(x=x)
     loaded.save(tmp_path / "again")
     again = clew.load(tmp_path / "again", trusted=True)
     assert again(x=8) == loaded(x=8)
+
+
+HELD = {
+    "a part of a part": ("Inner()", "op.held.deep['k'].append(7)"),
+    "a counter": ("collections.Counter()", "op.held['a'] += 3"),
+    "a deque": ("collections.deque([1], maxlen=2)", "op.held.extend([2, 3])"),
+    "a dictionary of a class of its own": ("Table(a=1)", "op.held['a'] = 2"),
+    "an object with slots": ("Slots()", "op.held.k = 2"),
+    "one entry among many": ("dict.fromkeys(range(100_001), 0)", "op.held[7] = 1"),
+    "an array inside an object": ("Inner()", "op.held.array[0] = 5"),
+}
+
+
+@pytest.mark.parametrize("case", HELD, ids=str)
+def test_what_an_operator_s_object_holds_is_saved_as_it_is_now(case: str, project: Path, tmp_path: Path) -> None:
+    made, change = HELD[case]
+    text = f"""
+        import collections
+        import clew
+        import numpy as np
+
+        class Inner:
+            def __init__(self):
+                self.deep, self.array = {{"k": [1]}}, np.zeros(2)
+
+        class Slots:
+            __slots__ = ("k",)
+            def __init__(self):
+                self.k = 1
+
+        class Table(dict):
+            pass
+
+        @clew.op
+        class Op:
+            def __init__(self):
+                self.held = {made}
+            def __call__(self, x):
+                held = self.held
+                if isinstance(held, Inner):
+                    return held.deep, held.array.tolist()
+                return held.k if isinstance(held, Slots) else list(held.items() if isinstance(held, dict) else held)[:9]
+
+        op = Op()
+        before = repr(op(0))
+        """
+    write(project, {"app.py": text})
+    app = importlib.import_module("app")
+    exec(change, {"op": app.op})
+    graph = clew.record(lambda x: app.op(x), 1)
+    graph.save(tmp_path / "bundle", test=False)
+    loaded = clew.load(tmp_path / "bundle", trusted=True)
+    assert loaded(1) == app.op(1)
+    assert repr(app.op(1)) != app.before
+
+
+def test_an_operator_s_object_that_its_parts_refer_to_is_saved(project: Path, tmp_path: Path) -> None:
+    text = """
+        import clew
+
+        class Child:
+            def __init__(self, parent):
+                self.parent = parent
+
+        @clew.op
+        class Op:
+            def __init__(self):
+                self.factor, self.children = 2, [Child(self)]
+            def __call__(self, x):
+                return x * self.children[-1].parent.factor * len(self.children)
+
+        op = Op()
+        """
+    write(project, {"app.py": text})
+    app = importlib.import_module("app")
+    app.op.children.append(app.Child(app.op))
+    clew.record(lambda x: app.op(x), 1).save(tmp_path / "bundle", test=False)
+    loaded = clew.load(tmp_path / "bundle", trusted=True)
+    assert loaded(3) == app.op(3) == 12

@@ -95,3 +95,39 @@ def predict(x):
     graph = clew.record(lambda x: app.predict(x), 3.0)
     graph.save(tmp_path / "bundle")
     assert clew.load(tmp_path / "bundle", trusted=True)(x=3.0) == app.predict(3.0)
+
+
+def test_what_an_operator_s_module_holds_besides_weights_is_saved_as_it_is_now(project: Path, tmp_path: Path) -> None:
+    text = """
+        import clew
+        import torch
+        from torch import nn
+
+        @clew.op
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.scale, self.act = 1.0, nn.LeakyReLU()
+                self.register_buffer("shift", torch.ones(1), persistent=False)
+            def forward(self, x):
+                return self.act(x * self.scale) + self.shift
+
+        @clew.op
+        class Holder:
+            def __init__(self):
+                self.net = nn.Linear(1, 1)
+            def __call__(self, x):
+                return self.net(x)
+
+        net, holder = Net(), Holder()
+        """
+    write(project, {"app.py": text})
+    app = importlib.import_module("app")
+    app.net.scale, app.net.act.negative_slope = 5.0, 0.5
+    app.net.shift.fill_(4)
+    app.holder.net.weight.data.fill_(3)  # which the version of the tensor does not tell
+    x = torch.tensor([-2.0])
+    clew.record(lambda x: (app.net(x), app.holder(x)), x).save(tmp_path / "bundle", test=False)
+    loaded = clew.load(tmp_path / "bundle", trusted=True)
+    assert loaded(x)[0].item() == -1
+    assert torch.equal(loaded(x)[1], app.holder(x))

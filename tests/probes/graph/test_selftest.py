@@ -265,6 +265,20 @@ def test_a_fingerprint_does_not_depend_on_the_order_of_a_set() -> None:
     assert fingerprints.fingerprint(set(words)) == fingerprints.fingerprint(set(reversed(words)))
 
 
+def test_a_dictionary_that_goes_through_a_set_of_texts_is_equal_in_any_order(tmp_path: Path) -> None:
+    graph = clew.record(lambda text: {word: text.count(word) for word in set(text.split())}, "a b c d e f g h i j k l")
+    graph.save(tmp_path / "bundle")
+    one, other = {"a": 1, "b": [2]}, {"b": [2], "a": 1}
+    assert fingerprints.equal(fingerprints.fingerprint(one), fingerprints.fingerprint(other), False)
+    assert not fingerprints.equal(fingerprints.fingerprint(one), fingerprints.fingerprint({**other, "b": [3]}), False)
+
+
+def test_a_list_in_the_order_of_a_set_of_texts_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    error = failure(clew.record(lambda text: list(set(text.split())), "a b c d e f g h i j k l"), tmp_path / "bundle")
+    assert "the same items in another order" in str(error)
+    assert "sorted(...)" in str(error)
+
+
 def test_an_array_is_known_by_its_bytes_its_kind_and_its_shape() -> None:
     numpy = pytest.importorskip("numpy")
     zeros = numpy.zeros((2, 3), "float32")

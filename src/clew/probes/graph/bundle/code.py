@@ -44,6 +44,8 @@ class Code:
         self.notices: list[str] = []
         self._taken: dict[str, ModuleType] = {}
         self._excerpts: dict[str, Excerpt] = {}
+        self._written_sizes: dict[str, int] = {}
+        self._state_entries: dict[str, list[Any]] = {}
         self.state = ModuleState(encode, self.refer, self._container_named)
         self._name_container = name_container
 
@@ -221,20 +223,19 @@ class Code:
         return None if spec is None else importlib.util.module_from_spec(spec)
 
     def finish(self) -> None:
-        """Write the excerpts, when everything that is needed of them is known."""
-        done: dict[str, int] = {}
-        state: dict[str, list[Any]] = {}
+        """Write the excerpts and the state of modules. If more has become known since, it is added."""
+        done = self._written_sizes
         while any(excerpt.size != done.get(key) for key, excerpt in self._excerpts.items()) or self.state.is_pending:
             for key, excerpt in list(self._excerpts.items()):
                 done[key] = excerpt.size
                 excerpt.encode_values()
             for module, entry in self.state.encoded():
-                state.setdefault(self._take(module), []).append(entry)
+                self._state_entries.setdefault(self._take(module), []).append(entry)
         for excerpt in self._excerpts.values():
             file = f"{CODE}/{excerpt.name.replace('.', '/')}.py"
             self.texts[file] = excerpt.text()
             self.modules[excerpt.name] = {"file": file, "package": False, "names": excerpt.encoded}
-        for name, entries in state.items():
+        for name, entries in self._state_entries.items():
             self.modules[name]["state"] = entries
 
 

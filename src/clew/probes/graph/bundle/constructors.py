@@ -14,11 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clew import trouble
-from clew.probes.graph import tensorflow
 
-from . import atcall
+from . import atcall, digests
 
-_LARGEST = 100_000  # items of a container that are looked at one by one
 _listening = threading.local()
 _installed = False
 
@@ -33,7 +31,7 @@ class Notes:
     beyond: dict[str, str] = field(default_factory=dict)  # files that were opened in ways nobody can redirect
     written: set[str] = field(default_factory=set)
     random: dict[str, Any] = field(default_factory=dict)  # the states of generators that were drawn from
-    state: dict[str, Any] | None = None  # what its attributes were when it was done
+    state: dict[str, Any] | None = None  # digests of its attributes when it was done
 
 
 @contextmanager
@@ -55,7 +53,7 @@ def constructing(notes: Notes, obj: Any) -> Iterator[None]:
     notes.random = {name: state for name, state in before.items() if not _same_state(state, after.get(name))}
     # Where a generator has come with a library that was imported in there, nobody knows what was drawn from it:
     # what the object holds is saved then, as if it had been changed.
-    notes.state = {} if set(after) - set(before) else attributes(obj)
+    notes.state = {} if set(after) - set(before) else digests.digests(digests.attributes(obj))
 
 
 def _here() -> str:
@@ -205,73 +203,7 @@ def _same_state(a: Any, b: Any) -> bool:
     return bool(equal.all()) if hasattr(equal, "all") else bool(equal)
 
 
-# ---- what an object is
-
-
-def attributes(obj: Any) -> dict[str, Any] | None:
-    """Something for each attribute that is other when the attribute is."""
-    held = getattr(obj, "__dict__", None)
-    if type(held) is not dict:
-        return None
-    try:
-        return tokens(held)
-    except Exception:  # what it is cannot be told: then nothing is said about changes
-        return None
-
-
-def tokens(held: dict[str, Any]) -> dict[str, Any]:
-    return {name: _token(value, 0) for name, value in held.items()}
-
-
-def _token(value: Any, depth: int) -> Any:
-    kind = type(value)
-    if kind in (int, float, complex, str, bytes, bool, type(None)):
-        return kind, repr(value) if kind in (float, complex) else value
-    if kind in (list, tuple, set, frozenset, dict, bytearray):
-        return _container(value, kind, depth)
-    array = _array(value)
-    if array is not None:
-        return array
-    modules = getattr(value, "state_dict", None)
-    if modules is not None and _is_torch(value, "nn.Module"):
-        # TorchScript makes an object anew each time it is asked for a tensor: not who it is, but where its numbers are
-        return id(value), value.training, tuple((name, *_array(t)[1:]) for name, t in modules().items())
-    if tensorflow.is_variable(value) or tensorflow.is_layer(value) or tensorflow.is_module(value):
-        return id(value), tuple(str(one.shape) for one in tensorflow.variables_of(value))
-    return id(value)
-
-
-def _container(value: Any, kind: type, depth: int) -> Any:
-    if len(value) > _LARGEST or depth > 8:
-        return kind, id(value), len(value)
-    if kind is bytearray:
-        return kind, bytes(value)
-    if kind is dict:
-        return kind, tuple((_token(k, depth + 1), _token(v, depth + 1)) for k, v in value.items())
-    tokens = [_token(item, depth + 1) for item in value]
-    return kind, frozenset(tokens) if kind in (set, frozenset) else tuple(tokens)
-
-
-def _array(value: Any) -> Any:
-    if _is_torch(value, "Tensor"):
-        return id(value), value._version, value.data_ptr() if value.layout.__repr__() == "torch.strided" else 0
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and type(value) is numpy.ndarray and not value.dtype.hasobject:
-        import xxhash
-
-        return (
-            value.shape,
-            value.dtype.str,
-            xxhash.xxh3_128_digest(numpy.ascontiguousarray(value).data.cast("B") if value.size else b""),
-        )
-    return None
-
-
-def _is_torch(value: Any, name: str) -> bool:
-    torch = sys.modules.get("torch")
-    if torch is None or not hasattr(torch, "nn"):
-        return False
-    return isinstance(value, torch.Tensor if name == "Tensor" else torch.nn.Module)
+# ---- arguments
 
 
 def kept(value: Any) -> Any:

@@ -48,6 +48,10 @@ class Containers:
             self._objects.append({"$": "list", "items": list(node)} if isinstance(node, _ListNode) else dict(node))
         return {"$": "object", "number": node.number}
 
+    def holds(self, value: Any) -> bool:
+        """Whether a container was met, or has a name."""
+        return id(value) in self._nodes or id(value) in self._named
+
     def add(self, value: Any, made: Any) -> Any:
         """Remember a container, and the JSON that was made of it."""
         node: Node = _ListNode(made) if isinstance(made, list) else _RecordNode(made)

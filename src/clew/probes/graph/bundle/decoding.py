@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import Any
 
 from clew.errors import ClewError, GraphError
@@ -267,6 +267,8 @@ class Decoder:
                 self._reduced(objects[number], number)
             elif objects[number]["$"] == "tf module":
                 self._tf_module(objects[number], number)
+            elif objects[number]["$"] == "made":
+                self._made(objects[number], number)
             else:
                 self._objects[number] = self.decode(objects[number])
         found = self._objects[number]
@@ -287,8 +289,8 @@ class Decoder:
     def _operators_of(self, said: dict[str, Any]) -> OperatorObject:
         return OperatorObject(self.decode(said["value"]), said["side_effects"])
 
-    def _made(self, said: dict[str, Any]) -> Any:
-        """Run a constructor, once, with the arguments it had."""
+    def _made(self, said: dict[str, Any], number: int | None = None) -> Any:
+        """Run a constructor, once, with the arguments it had. What it is given afterwards may refer to it."""
         cls = self._called(said["class"])
         if isinstance(cls, type) and cls.__module__.startswith(PREFIX):
             op(cls)  # by the author's program, not by its text: that it may be saved again
@@ -302,6 +304,8 @@ class Decoder:
                 obj = cls(*args, **kwargs)
         finally:
             constructors.set_random_states(now)
+        if number is not None:
+            self._objects[number] = obj
         self._move(obj)
         if "weights" in said:
             with remaking(f"giving {_title(cls)} its weights", self.bundle):
@@ -312,7 +316,7 @@ class Decoder:
         for name, values in said.get("variables", {}).items():
             self._assign(obj.__dict__[name] if name else obj, [self.decode(value) for value in values])
         for name, value in said.get("changed", {}).items():
-            obj.__dict__[name] = self.decode(value)
+            _set_attribute(obj, name, self.decode(value))
         self._move(obj)
         return obj
 
@@ -374,6 +378,18 @@ def _set_state(obj: Any, state: Any) -> None:
         obj.__dict__.update(state)
     for name, value in (slots or {}).items():
         setattr(obj, name, value)
+
+
+def _set_attribute(obj: Any, path: str, value: Any) -> None:
+    """Give an object, or a module inside a module, an attribute, without any code of its class."""
+    inner, _, name = path.rpartition(".")
+    holder = obj.get_submodule(inner) if inner else obj
+    if torchmodules.is_module(holder) and name in holder._buffers:
+        holder._buffers[name] = value
+    elif isinstance(getattr(type(holder), name, None), MemberDescriptorType):  # a slot
+        object.__setattr__(holder, name, value)
+    else:
+        vars(holder)[name] = value
 
 
 def _lay_out(obj: Any, state: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from clew.probes.graph import lift, tensorflow
 from clew.probes.graph.mapped import MapOperator
 from clew.probes.graph.operators import UNKNOWN, Made, Operator, OperatorObject, made
 
-from . import constructors, tensorflowmodels, torchclasses, torchmodules
+from . import digests, tensorflowmodels, torchclasses, torchmodules
 from .arrays import Writer
 from .assets import Asset, Assets
 from .code import Code
@@ -47,6 +47,7 @@ class Encoder:
         self.containers: Containers | None = Containers(self.objects)
         self.code = Code(self.encode, self._name_container)
         self.warnings: list[str] = []
+        self._made_objects: list[tuple[Any, Made, dict[str, Any]]] = []  # and what the page says of them
         self._known: dict[int, tuple[int, Any]] = {}  # the object is held, so that its number stays its own
         self._inside: set[int] = set()
         self._is_copied = False
@@ -160,6 +161,30 @@ class Encoder:
                 return {"$": "device", "text": str(value)}
         return tensorflowmodels.constant(value)
 
+    def finish(self) -> None:
+        """Write what has been waiting until everything that is needed was known."""
+        self.code.finish()
+        while self._tie_attributes():
+            self.code.finish()
+
+    def _tie_attributes(self) -> bool:
+        """What a constructor makes, and something else in the bundle refers to as well, stays one object.
+
+        Such an attribute is saved as if it had changed, and refers to the object. Whether there was one.
+        """
+        count = 0
+        for obj, how, said in list(self._made_objects):
+            if "changed" not in said or self.objects[self._known.get(id(obj), (-1,))[0]] is not said:
+                continue
+            made = {name: value for name, value in digests.attributes(obj).items() if name not in said["changed"]}
+            tied = {name: value for name, value in made.items() if any(map(self._is_known, digests.parts(value)))}
+            self._encode_attributes(tied, how, said["changed"])
+            count += len(tied.keys() & said["changed"].keys())
+        return count > 0
+
+    def _is_known(self, value: Any) -> bool:
+        return id(value) in self._known or (self.containers is not None and self.containers.holds(value))
+
     # ---- objects
 
     def mark(self) -> int:
@@ -264,6 +289,7 @@ class Encoder:
     def _made(self, obj: Any, how: Made) -> dict[str, Any]:
         """An object of an operator class: its class, and what its constructor was given, with files taken along."""
         said: dict[str, Any] = {"$": "made", "class": self.encode(how.cls)}
+        self._made_objects.append((obj, how, said))
         taken = self.assets.of_constructor(how, f"{how.cls.__name__}()")
         said["args"] = [self.encode(arg) for arg in taken.args]
         said["kwargs"] = [[name, self.encode(value)] for name, value in taken.kwargs.items()]
@@ -273,6 +299,7 @@ class Encoder:
         if torchmodules.is_module(obj):
             said["weights"] = self.encode(dict(obj.state_dict()))
             said["training"] = obj.training
+            said["changed"] = self._changed(obj, how)
         elif tensorflow.is_layer(obj) or tensorflow.is_module(obj):
             said["variables"] = {"": self._variables(obj)}
             if tensorflow.is_layer(obj) and obj.built:
@@ -294,21 +321,24 @@ class Encoder:
 
     def _changed(self, obj: Any, how: Made) -> dict[str, Any]:
         """Attributes that are other than the constructor has left them."""
-        before, now = how.notes.state, constructors.attributes(obj)
-        if before is None or now is None:
+        before, held = how.notes.state, digests.attributes(obj)
+        if before is None:
             return {}
-        changed = {}
-        for name, token in now.items():
-            if name in before and before[name] == token:
-                continue
+        now = digests.digests(held)
+        differ = {name: value for name, value in held.items() if name not in before or before[name] != now[name]}
+        changed: dict[str, Any] = {}
+        self._encode_attributes(differ, how, changed)
+        return changed
+
+    def _encode_attributes(self, held: dict[str, Any], how: Made, changed: dict[str, Any]) -> None:
+        for name, value in held.items():
             try:
-                changed[name] = self.encode(vars(obj)[name])
+                changed[name] = self.encode(value)
             except CannotSaveError as reason:
                 said = (
                     f"`{name}` of {how.cls.__qualname__} has changed since it was made and cannot be saved ({reason})"
                 )
                 self.warnings.append(f"{said}: in the bundle it is as the constructor makes it.")
-        return changed
 
     def _reduced(self, value: Any) -> dict[str, Any]:
         """Any other object: how Python itself would make a copy of it, in parts that are encoded in turn."""

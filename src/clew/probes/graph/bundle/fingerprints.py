@@ -182,13 +182,31 @@ def equal(a: Any, b: Any, tolerant: bool) -> bool:
         return a[:3] == b[:3] and _near(_numbers(a), _numbers(b), _TOLERANCES.get(a[1], _TOLERANCE))
     if tolerant and a[:1] == b[:1] == ["number"]:
         return _near([float.fromhex(a[2])], [float.fromhex(b[2])], _TOLERANCE)
-    return all(equal(x, y, tolerant) for x, y in zip(a, b, strict=True))
+    if a[:1] == b[:1] == ["dict"]:
+        a, b = _aligned(a[1], b[1])
+    return len(a) == len(b) and all(equal(x, y, tolerant) for x, y in zip(a, b, strict=True))
+
+
+def _aligned(a: list[Any], b: list[Any]) -> tuple[list[Any], list[Any]]:
+    """The entries of two dictionaries, in one order if they have the same keys in another.
+
+    Python calls those equal, and the order of `{word: 1 for word in set(words)}` is another in each process.
+    """
+    if [key for key, _ in a] == [key for key, _ in b]:
+        return a, b
+    return sorted(a, key=json.dumps), sorted(b, key=json.dumps)
+
+
+def is_reordered(a: Any, b: Any) -> bool:
+    """Whether two different lists or tuples have the same items."""
+    return a[:1] == b[:1] and a[0] in ("list", "tuple") and sorted(map(json.dumps, a[1])) == sorted(map(json.dumps, b[1]))
 
 
 def narrowed(a: Any, b: Any, tolerant: bool) -> tuple[Any, Any]:
     """The first part in which two values differ that are of the same kind and size."""
-    while a[0] == b[0] and a[0] in _CONTAINERS and len(a[-1]) == len(b[-1]):
-        pairs = [(x, y) for x, y in zip(a[-1], b[-1], strict=True) if not equal(x, y, tolerant)]
+    while a[0] == b[0] and a[0] in _CONTAINERS and len(a[-1]) == len(b[-1]) and not is_reordered(a, b):
+        entries = _aligned(a[-1], b[-1]) if a[0] == "dict" else (a[-1], b[-1])
+        pairs = [(x, y) for x, y in zip(*entries, strict=True) if not equal(x, y, tolerant)]
         if not pairs:
             break
         a, b = pairs[0]

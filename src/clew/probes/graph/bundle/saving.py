@@ -166,7 +166,7 @@ class _Writer:
         if self._keeps_examples:  # before the code is finished: their classes are part of it
             self.examples = KeptExamples(graph, self.encoder)
         with _about("the code of its operators"):
-            self.encoder.code.finish()
+            self.encoder.finish()
         said["objects"] = self.encoder.objects
         said["modules"] = self.encoder.code.modules
         said["assets"] = self._assets()

@@ -40,6 +40,10 @@ _REMEDY = (
     "Save with test=False if it may differ (random numbers, the clock), or mark the operator with "
     "clew.op(side_effects=True): the test stops before it."
 )
+_SORTED = (
+    "The order of a set of texts is another in each process: go through sorted(...) instead of the set, "
+    "or save with test=False."
+)
 
 
 _NOT_COMPARED = ["type", "a value that goes by the clock"]
@@ -156,11 +160,16 @@ def _difference(
     again: Callable[[int], list[Any]] | None,
 ) -> GraphError:
     step = expected[index] if index < len(expected) else got[index]
+    differing: tuple[Any, Any] = ("", "")
     values = ["something", "nothing"] if index >= len(got) else ["nothing", "something"]
     if index < min(len(expected), len(got)):
-        values = list(map(fingerprints.shown, fingerprints.narrowed(expected[index][3], got[index][3], False)))
+        differing = fingerprints.narrowed(expected[index][3], got[index][3], False)
+        values = list(map(fingerprints.shown, differing))
     place = f"step {step[0]} ({step[1]}), {step[2]}," if step[0] >= 0 else f"{step[1]}"
     what = f"example {number + 1}: {place} is {values[0]} here and {values[1]} in {name}, loaded elsewhere."
+    if fingerprints.is_reordered(*differing):
+        what += " These are the same items in another order."
+        return GraphError("bundle-test", visible(what), _SORTED)
     if again is not None and _first_difference(expected, again(number)) is not None:
         what += " It also differs from run to run in this process: it depends on random numbers, the clock or a state."
     return GraphError("bundle-test", visible(what), _REMEDY)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew.errors import GraphError, OptionError
 
-from . import constructors, examples
+from . import digests, examples
 from .layout import MODELS, Bundle, damaged
 from .names import CannotSaveError
 
@@ -211,7 +211,7 @@ def _state(module: Any) -> Any:
     """What the module and those in it hold besides tensors."""
     inner = ("_parameters", "_buffers", "_modules")
     held = [{key: value for key, value in vars(one).items() if key not in inner} for one in module.modules()]
-    return [constructors.tokens(one) for one in held]
+    return [digests.digests(one, into_objects=False) for one in held]
 
 
 @contextmanager
