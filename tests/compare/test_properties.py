@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import clew
-from clew.compare.calls import Forest, _keys, _Tree
+from clew.compare.calls import Forest, _call_keys, _Tree
 from clew.compare.sequence import longest_common
 from clew.compare.settings import Names, Settings
 from clew.compare.side import Side
-from clew.compare.words import Words
+from clew.compare.words import Vocabularies
 from compare.programs import Node, copied, every, forests, write
 
 QUICK = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -133,9 +133,11 @@ def test_trees_are_paired_as_the_simple_way_pairs_them(base: Any, roots: list[No
     for _ in range(data.draw(st.integers(0, 3))):
         node = data.draw(st.sampled_from(every(other)))
         node.children.insert(data.draw(st.integers(0, len(node.children))), Node(data.draw(st.sampled_from("fgk"))))
-    folder, words, asked = base(), Words(), Settings()
-    a, b = (Side(write(folder, name, tree), words, asked, Names({})) for name, tree in (("a", roots), ("b", other)))
-    keys_a, keys_b = _keys(a, b, {})
+    folder, vocabularies, asked = base(), Vocabularies(), Settings()
+    a, b = (
+        Side(write(folder, name, tree), vocabularies, asked, Names({})) for name, tree in (("a", roots), ("b", other))
+    )
+    keys_a, keys_b = _call_keys(a, b, {})
     fast = NotThrough(_Tree(a, keys_a), _Tree(b, keys_b)).pairs()
     slow: set[tuple[int, int]] = set()
     slow_pairs(Node("", [], roots), Node("", [], other), (0, 0), slow)
