@@ -12,7 +12,7 @@ import pytest
 
 from clew.errors import MissingLibraryError
 from clew.export import export
-from clew.export.hdf5 import chunk, group_name
+from clew.export.hdf5 import chunk_shape, encode_name
 from clew.records import DELETED
 from history.writing import Written, simple_run
 
@@ -133,7 +133,7 @@ def test_whole_and_fractional_steps_of_one_name_are_exact(tmp_path: Path, monkey
     [((), (1024,)), ((64, 128), (8, 64, 128)), ((0, 5), (1024, 1, 5)), ((4096, 512), (1, 512, 512))],
 )
 def test_a_chunk_is_of_a_size_that_appends_well(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
-    assert chunk(shape, 4) == expected
+    assert chunk_shape(shape, 4) == expected
 
 
 def test_steps_that_are_no_numbers_are_json(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_any_name_is_one_group_and_stands_in_its_attribute(tmp_path: Path, name:
     with written(tmp_path, {name: [1]}) as file:
         (group,) = file["changes"].values()
         assert group.attrs["name"] == name
-        assert file["changes"][group_name(name)]["values"][:].tolist() == [1]
+        assert file["changes"][encode_name(name)]["values"][:].tolist() == [1]
 
 
 def test_datetimes_which_hdf5_lacks_are_json(tmp_path: Path) -> None:

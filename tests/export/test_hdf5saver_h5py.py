@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from clew.errors import MissingLibraryError, OptionError
-from clew.export.hdf5 import group_name
-from clew.export.hdf5saver import HDF5Saver, numbers
+from clew.export.hdf5 import encode_name
+from clew.export.hdf5saver import HDF5Saver, number_column
 
 
 def save(saver: HDF5Saver, name: str, values: list[Any], first: int = 0) -> list[Any]:
@@ -55,7 +55,7 @@ def test_any_name_is_one_group(tmp_path: Path, name: str) -> None:
         save(saver, name, [1.0])
         assert saver.datasets[name][:].tolist() == [1.0]
     with h5py.File(tmp_path / "a.h5") as file:
-        assert [(key, file[key].attrs["name"]) for key in file] == [(group_name(name), name)]
+        assert [(key, file[key].attrs["name"]) for key in file] == [(encode_name(name), name)]
 
 
 def test_the_datasets_are_a_mapping_while_it_is_open(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_floats_too_large_are_infinite_and_said_to_be(tmp_path: Path, capfd: pyt
     ],
 )
 def test_iterations_as_a_column(entries: Any, count: int, expected: Any) -> None:
-    assert numbers(entries, count).tolist() == expected
+    assert number_column(entries, count).tolist() == expected
 
 
 def test_a_stacked_value_keeps_all_its_iterations(tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_two_savers_of_one_file_are_an_error(tmp_path: Path, existing: Any) -> N
 
 def test_a_file_that_is_not_hdf5_is_not_appended_to(tmp_path: Path) -> None:
     (tmp_path / "a.h5").write_text("text")
-    with pytest.raises(OptionError, match="no HDF5 file"):
+    with pytest.raises(OptionError, match="not an HDF5 file"):
         HDF5Saver(tmp_path / "a.h5", existing="append")
 
 
@@ -354,9 +354,9 @@ def test_after_kill_9_what_was_not_flushed_does_not_harm_what_was(tmp_path: Path
         big = np.ones((64, 64))
         for k in range(20):
             saver("x", [big * k], [k], [0])
-        parts = saver._parts("x")
+        parts = saver._parts_of("x")
         for k in range(200):
-            parts.append([saver._item(big, parts.store)], {"iterations": np.array([k]), "ranks": np.array([0])})
+            parts.append([saver._make_item(big, parts.store)], {"iterations": np.array([k]), "ranks": np.array([0])})
         print("done", flush=True)
         sys.stdin.read()
         """
@@ -405,7 +405,7 @@ def test_a_write_that_fails_halfway_is_taken_back(tmp_path: Path, monkeypatch: p
     with HDF5Saver(tmp_path / "a.h5") as saver:
         save(saver, "x", [np.ones(2)])
         with monkeypatch.context() as patch:
-            patch.setattr(saver._room, "grow", _failing_from(4))
+            patch.setattr(saver._space, "grow", _failing_from(4))
             left = save(saver, "x", [np.ones(3), np.zeros(1), "text"], 1)
             assert len(left) == 3
         save(saver, "x", left, 1)

@@ -63,7 +63,7 @@ def test_only_the_names_asked_for(tmp_path: Path) -> None:
 def test_many_changes_are_written_in_blocks(tmp_path: Path, monkeypatch: Any) -> None:
     import clew.export.files as files
 
-    monkeypatch.setattr(files.blocks, "__defaults__", (100,))
+    monkeypatch.setattr(files.read_blocks, "__defaults__", (100,))
     run = simple_run(tmp_path / "runs", {"x": list(range(1050)), "y": [1]})
     out = strict(export(run, "json", tmp_path / "out.json"))
     assert [change["value"] for change in out["names"]["x"]] == list(range(1050))
