@@ -134,7 +134,7 @@ def test_a_result_that_has_come_counts_though_its_worker_has_died_since() -> Non
 
 
 def test_a_cluster_that_has_no_workers_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(dask, "_LOOK", 0.0)
+    monkeypatch.setattr(dask, "_LOOK_INTERVAL", 0.0)
     monkeypatch.setattr(dask, "_PATIENCE", 0.05)
     with LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as empty:
         with Client(empty, set_as_default=False) as client:
