@@ -313,7 +313,11 @@ def test_a_property_is_its_getter_or_the_part_that_was_recorded(tmp_path: Path, 
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("outer.<locals>.inner", "inside another function"), ("<lambda>", "is a lambda"), ("<module>", "is not a function")],
+    [
+        ("outer.<locals>.inner", "inside another function"),
+        ("<lambda>", "is a lambda"),
+        ("<module>", "is not a function"),
+    ],
 )
 def test_what_has_no_name_is_said_to_have_none(tmp_path: Path, code: Path, name: str, why: str) -> None:
     assert why in refused("rerun-no-name", recorded(tmp_path, name, {"x": 1}))

@@ -283,14 +283,14 @@ def test_a_column_that_a_later_clew_added_is_left_out(tmp_path: Path) -> None:
     assert reader.shards[0].notes == [Note("k", "s", "t", 1)]
 
 
-@pytest.mark.parametrize("what", ["nothing", "empty", "file", "other"])
-def test_what_is_not_a_run_is_refused(tmp_path: Path, what: str) -> None:
-    path = tmp_path / what
-    if what == "file":
+@pytest.mark.parametrize("damaged_part", ["nothing", "empty", "file", "other"])
+def test_what_is_not_a_run_is_refused(tmp_path: Path, damaged_part: str) -> None:
+    path = tmp_path / damaged_part
+    if damaged_part == "file":
         path.write_text("x")
-    elif what != "nothing":
+    elif damaged_part != "nothing":
         path.mkdir()
-    if what == "other":
+    if damaged_part == "other":
         (path / "shards").mkdir()
         (path / "notes.txt").write_text("x")
     for attempt in (RunReader, read_meta):
@@ -300,8 +300,8 @@ def test_what_is_not_a_run_is_refused(tmp_path: Path, what: str) -> None:
         assert str(path) in str(error.value)
 
 
-@pytest.mark.parametrize("what", ["run.json", "shards", "shard", "records.arrow", "blobs.bin"])
-def test_links_out_of_the_run_folder_are_not_followed(tmp_path: Path, what: str) -> None:
+@pytest.mark.parametrize("damaged_part", ["run.json", "shards", "shard", "records.arrow", "blobs.bin"])
+def test_links_out_of_the_run_folder_are_not_followed(tmp_path: Path, damaged_part: str) -> None:
     other, run = small_run(tmp_path / "other"), small_run(tmp_path / "run")
     target = {
         "run.json": lambda r: r / "run.json",
@@ -309,14 +309,14 @@ def test_links_out_of_the_run_folder_are_not_followed(tmp_path: Path, what: str)
         "shard": shard_folder,
         "records.arrow": records,
         "blobs.bin": blobs,
-    }[what]
+    }[damaged_part]
     path, outside = target(run), target(other)
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     path.symlink_to(outside)
     reader = RunReader(run)
-    if what == "run.json":
+    if damaged_part == "run.json":
         assert reader.meta == {}
-    elif what == "blobs.bin":
+    elif damaged_part == "blobs.bin":
         assert reader.shards[0].value(0).kept is Kept.SUMMARY
     else:
         assert sum(len(shard.changes) for shard in reader.shards) == 0
@@ -368,8 +368,8 @@ def test_flipped_bytes_never_crash_never_lie_and_are_told(tmp_path: Path, seed: 
     """In a process of its own: a crash of the interpreter would show as a missing last word."""
     tests = Path(__file__).parents[1]
     command = [sys.executable, "-X", "faulthandler", "-c", FLIPPING, str(tmp_path), str(seed)]
-    done = subprocess.run([*command, str(tests), str(tests.parent / "src")], capture_output=True, text=True)
-    assert (done.stdout.strip(), done.returncode) == ("survived", 0), done.stderr
+    process = subprocess.run([*command, str(tests), str(tests.parent / "src")], capture_output=True, text=True)
+    assert (process.stdout.strip(), process.returncode) == ("survived", 0), process.stderr
 
 
 FORGING = """
@@ -406,5 +406,5 @@ print("survived")
 def test_a_forged_batch_with_the_right_checksum_never_crashes(tmp_path: Path, seed: int) -> None:
     tests = Path(__file__).parents[1]
     command = [sys.executable, "-X", "faulthandler", "-c", FORGING, str(tmp_path), str(seed)]
-    done = subprocess.run([*command, str(tests), str(tests.parent / "src")], capture_output=True, text=True)
-    assert (done.stdout.strip(), done.returncode) == ("survived", 0), done.stderr[-3000:]
+    process = subprocess.run([*command, str(tests), str(tests.parent / "src")], capture_output=True, text=True)
+    assert (process.stdout.strip(), process.returncode) == ("survived", 0), process.stderr[-3000:]

@@ -283,8 +283,8 @@ def test_equal_blobs_are_kept_once(tmp_path: Path, size: int) -> None:
     writer.write(Flush(1, values=[(3, array_value(2, size)), (4, array_value(1, size))]))
     writer.close()
     assert blobs(run).stat().st_size < 2 * size + 64
-    got = [bytes(value.parts[0]) for value in only_shard(run).values(range(5))]
-    assert got == [array(seed, size).tobytes() for seed in (1, 1, 2, 2, 1)]
+    contents = [bytes(value.parts[0]) for value in only_shard(run).values(range(5))]
+    assert contents == [array(seed, size).tobytes() for seed in (1, 1, 2, 2, 1)]
 
 
 def test_large_blobs_that_differ_in_one_byte_are_both_kept(tmp_path: Path) -> None:
@@ -294,8 +294,8 @@ def test_large_blobs_that_differ_in_one_byte_are_both_kept(tmp_path: Path) -> No
     writer = new_writer(run)
     writer.write(Flush(0, values=[(0, Value("a", "{}", [first])), (1, Value("a", "{}", [second]))]))
     writer.close()
-    got = [bytes(value.parts[0]) for value in only_shard(run).values([0, 1])]
-    assert got == [first.tobytes(), second.tobytes()]
+    contents = [bytes(value.parts[0]) for value in only_shard(run).values([0, 1])]
+    assert contents == [first.tobytes(), second.tobytes()]
 
 
 def test_the_table_of_known_blobs_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,10 +305,10 @@ def test_the_table_of_known_blobs_is_bounded(tmp_path: Path, monkeypatch: pytest
     for id, seed in enumerate([0, 1, 2, 3, 3, 0]):
         writer.write(Flush(id, values=[(id, array_value(seed, 300_000))]))
     writer.close()
-    assert len(writer._blobs._known) == 3
+    assert len(writer._blobs._offsets) == 3
     assert blobs(run).stat().st_size >= 5 * 300_000  # the first one was forgotten and is there twice
-    got = [bytes(value.parts[0]) for value in only_shard(run).values(range(6))]
-    assert got == [array(seed, 300_000).tobytes() for seed in (0, 1, 2, 3, 3, 0)]
+    contents = [bytes(value.parts[0]) for value in only_shard(run).values(range(6))]
+    assert contents == [array(seed, 300_000).tobytes() for seed in (0, 1, 2, 3, 3, 0)]
 
 
 def test_blobs_are_aligned_for_mapping(tmp_path: Path) -> None:
@@ -316,7 +316,7 @@ def test_blobs_are_aligned_for_mapping(tmp_path: Path) -> None:
     writer = new_writer(run)
     writer.write(Flush(0, values=[(id, array_value(id, 5_001 + id)) for id in range(4)]))
     writer.close()
-    (batch,) = only_shard(run)._values._batches
+    (batch,) = only_shard(run).value_table.batches
     offsets = [row[0]["offset"] for row in batch.field("parts").to_pylist()]
     assert offsets == [0, 5056, 10_112, 15_168]  # multiples of 64
 

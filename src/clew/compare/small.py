@@ -143,14 +143,14 @@ def _read_small_values(shard: ShardReader, ids: Ints) -> list[Small]:
 
     from clew.store.arrays import numbers
 
-    table = shard._values
-    rows = table._locate(np.asarray(ids, np.int64))
-    starts = np.array(table._starts, np.int64)
+    table = shard.value_table
+    rows = table.rows_of(np.asarray(ids, np.int64))
+    starts = np.array(table.starts, np.int64)
     batches = np.searchsorted(starts, rows, side="right") - 1
     values: list[Small] = [None] * len(ids)
     for number in np.unique(batches).tolist():
         places = np.flatnonzero(batches == number)
-        cells = table._batches[number].take(numbers(rows[places] - starts[number], pa.int64()))
+        cells = table.batches[number].take(numbers(rows[places] - starts[number], pa.int64()))
         bodies, parts = cells.field("body").to_pylist(), _inline_parts(cells.field("parts"))
         for place, body, raw in zip(places.tolist(), bodies, parts, strict=True):
             values[place] = _small_value(body, raw)

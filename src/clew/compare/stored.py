@@ -93,12 +93,12 @@ class ShardValues:
 
     def __init__(self, shard: ShardReader) -> None:
         self.shard = shard
-        self._table = shard._values
+        self._table = shard.value_table
 
     @cached_property
     def _digests(self) -> tuple[Digests, Digests, npt.NDArray[np.bool_]]:
         """By row of the table: the two halves of the digest, and whether there is a digest."""
-        parts = [_digest_columns(batch.field("digest")) for batch in self._table._batches]
+        parts = [_digest_columns(batch.field("digest")) for batch in self._table.batches]
         low = np.concatenate([np.empty(0, np.uint64), *(part[0] for part in parts)])
         high = np.concatenate([np.empty(0, np.uint64), *(part[1] for part in parts)])
         exists = np.concatenate([np.empty(0, np.bool_), *(part[2] for part in parts)])
@@ -109,7 +109,7 @@ class ShardValues:
         """By row of the table: how much of the value was kept."""
         from clew.store.arrays import view
 
-        return np.concatenate([np.empty(0, np.uint8), *(view(b.field("kept")) for b in self._table._batches)])
+        return np.concatenate([np.empty(0, np.uint8), *(view(b.field("kept")) for b in self._table.batches)])
 
     @cached_property
     def _hollow(self) -> npt.NDArray[np.bool_]:
@@ -117,26 +117,26 @@ class ShardValues:
         import pyarrow as pa
 
         from clew.store.arrays import numbers, view
-        from clew.store.valuetable import _listed
+        from clew.store.valuetable import python_cells
 
         parts = [np.empty(0, np.bool_)]
-        for batch in self._table._batches:
+        for batch in self._table.batches:
             hollow = view(batch.field("kept")) == Kept.PART
             rows = np.flatnonzero(hollow)
             if len(rows):
-                reasons = _listed(batch.take(numbers(rows, pa.int64())), "why")
+                reasons = python_cells(batch.take(numbers(rows, pa.int64())), "why")
                 hollow[rows] = [str(why or "").startswith(_HOLDS) for why in reasons]
             parts.append(hollow)
         return np.concatenate(parts)
 
     def hollow(self, ids: Ints) -> npt.NDArray[np.bool_]:
         """By id: whether the value holds something that was not looked into."""
-        rows = self._table._locate(np.asarray(ids, np.int64))
+        rows = self._table.rows_of(np.asarray(ids, np.int64))
         return (rows >= 0) & self._hollow[rows] if len(self._hollow) else np.zeros(len(ids), np.bool_)
 
     def digests(self, ids: Ints) -> tuple[Digests, Digests, npt.NDArray[np.bool_]]:
         """The two halves of the digests, and which are usable: those of opaque values only tell their address."""
-        rows = self._table._locate(np.asarray(ids, np.int64))
+        rows = self._table.rows_of(np.asarray(ids, np.int64))
         low, high, exists = self._digests
         if len(low) == 0:
             return np.zeros(len(ids), np.uint64), np.zeros(len(ids), np.uint64), np.zeros(len(ids), np.bool_)
@@ -145,15 +145,15 @@ class ShardValues:
 
     def in_full(self, ids: Ints) -> npt.NDArray[np.bool_]:
         """By id: whether the value was kept in full."""
-        rows = self._table._locate(np.asarray(ids, np.int64))
+        rows = self._table.rows_of(np.asarray(ids, np.int64))
         if len(self._kept) == 0:
             return np.zeros(len(ids), np.bool_)
         return np.asarray((rows >= 0) & (self._kept[rows] == Kept.FULL), np.bool_)
 
     def heads(self, ids: Iterable[int]) -> list[Head]:
         id_array = np.fromiter(ids, np.int64)
-        rows = self._table._locate(id_array)
-        starts = np.array(self._table._starts, np.int64)
+        rows = self._table.rows_of(id_array)
+        starts = np.array(self._table.starts, np.int64)
         heads: list[Head] = [_lost_head(self.shard, id) for id in id_array.tolist()]
         existing = np.flatnonzero(rows >= 0)
         batches = np.searchsorted(starts, rows[existing], side="right") - 1
@@ -169,18 +169,18 @@ class ShardValues:
         import pyarrow as pa
 
         from clew.store.arrays import numbers
-        from clew.store.valuetable import _listed, _part
+        from clew.store.valuetable import python_cells, read_part
 
-        cells = self._table._batches[batch].take(numbers(rows, pa.int64()))
-        columns = [_listed(cells, name) for name in ("type", "body", "kept", "why", "digest", "parts")]
-        summaries = zip(*(_listed(cells, name) for name in _SUMMARY), strict=False)
+        cells = self._table.batches[batch].take(numbers(rows, pa.int64()))
+        columns = [python_cells(cells, name) for name in ("type", "body", "kept", "why", "digest", "parts")]
+        summaries = zip(*(python_cells(cells, name) for name in _SUMMARY), strict=False)
         blobs = self.shard.folder / BLOBS_NAME
         heads = []
         for (type, body, kept, why, digest, parts), (shape, *rest) in zip(
             zip(*columns, strict=False), summaries, strict=False
         ):
             summary = Summary(None if shape is None else tuple(shape), *rest)
-            head_parts = [_part(fields) for fields in parts or ()]
+            head_parts = [read_part(fields) for fields in parts or ()]
             heads.append(
                 Head(type, body, _read_kept(kept), why or "", digest, summary, head_parts, blobs, self.shard, -1)
             )
