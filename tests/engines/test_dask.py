@@ -37,7 +37,7 @@ def test_all_results_arrive_once_though_a_worker_is_killed_half_way(client: Clie
     engine = Dask(Doubling(str(tmp_path)), client)
     for number in range(10):
         engine.submit((number, 0, 2), [number, number + 0.5])
-    found = dict(drained(engine, 10))
+    outcomes = dict(drained(engine, 10))
     for number in range(10, 14):
         engine.submit((number, 0, 1), ["wait"])
     while len(list(tmp_path.glob("at-*"))) < 2:
@@ -47,9 +47,9 @@ def test_all_results_arrive_once_though_a_worker_is_killed_half_way(client: Clie
     (tmp_path / "go").touch()
     for number in range(14, 24):
         engine.submit((number, 0, 1), [number])
-    found.update(drained(engine, 14))
+    outcomes.update(drained(engine, 14))
     engine.close()
-    assert {number: outcome.done.results for number, outcome in found.items() if outcome.done} == {
+    assert {number: outcome.done.results for number, outcome in outcomes.items() if outcome.done} == {
         **{number: [number * 2, number * 2 + 1.0] for number in range(10)},
         **{number: ["waited"] for number in range(10, 14)},
         **{number: [number * 2] for number in range(14, 24)},
@@ -62,10 +62,10 @@ def test_files_are_sent_along_only_to_workers_that_do_not_see_them(client: Clien
     def sent(work: Doubling) -> Any:
         engine = Dask(work, client)
         engine.submit((0, 0, 1), ["content"])
-        done = drained(engine, 1)[0].done
+        result = drained(engine, 1)[0].done
         engine.close()
-        assert done is not None
-        return done.results[0]
+        assert result is not None
+        return result.results[0]
 
     assert sent(Doubling(here=True)) is False
     assert sent(Doubling(here=False)) is True
@@ -74,10 +74,10 @@ def test_files_are_sent_along_only_to_workers_that_do_not_see_them(client: Clien
 def test_a_cluster_will_do(cluster: LocalCluster) -> None:
     engine = Dask(Doubling(), cluster)
     engine.submit((0, 0, 1), [4])
-    done = drained(engine, 1)[0].done
+    result = drained(engine, 1)[0].done
     engine.close()
-    assert done is not None
-    assert done.results == [8]
+    assert result is not None
+    assert result.results == [8]
 
 
 def test_an_address_will_do_and_the_work_is_taken_away_afterwards(client: Client) -> None:

@@ -62,7 +62,7 @@ def test_a_failure_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None:
     target = tmp_path / "out.csv"
     target.write_text("old")
 
-    def fail(done: int, total: int) -> None:
+    def fail(count: int, total: int) -> None:
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -73,10 +73,10 @@ def test_a_failure_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format", ["json", "csv", "parquet", "hdf5", "zarr", "safetensors"])
 def test_progress_ends_with_everything_done(tmp_path: Path, format: str) -> None:
-    told: list[tuple[int, int]] = []
+    progress_calls: list[tuple[int, int]] = []
     run = simple_run(tmp_path / "runs", {"x": [1, 2], "y": ["a"]})
-    export(run, format, tmp_path / "out", progress=lambda done, total: told.append((done, total)))
-    assert told == [(2, 3), (3, 3)]
+    export(run, format, tmp_path / "out", progress=lambda count, total: progress_calls.append((count, total)))
+    assert progress_calls == [(2, 3), (3, 3)]
 
 
 @pytest.mark.parametrize("format", ["json", "csv", "parquet", "hdf5", "zarr", "safetensors"])

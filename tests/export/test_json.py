@@ -20,14 +20,14 @@ def strict(path: Path) -> Any:
 
 
 def test_it_holds_the_run_its_changes_calls_and_ledger(tmp_path: Path) -> None:
-    written = Written(tmp_path / "runs")
-    shard = written.shard(rank=2)
+    writer = Written(tmp_path / "runs")
+    shard = writer.shard(rank=2)
     call = shard.call("train", at=0, args={"n": 1})
     shard.change(call, "x", [1, 2], line=7, at=10)
     shard.end(call, at=20, result="done")
     shard.note("dropped", "y", "why", 2)
     shard.close()
-    out = strict(export(written.open(), "json", tmp_path / "out.json"))
+    out = strict(export(writer.open(), "json", tmp_path / "out.json"))
     assert out["run"]["status"] == "finished"
     assert out["names"] == {
         "x": [{"step": 0, "time": 0.01, "line": 7, "function": "train", "rank": 2, "value": [1, 2]}]

@@ -17,6 +17,7 @@ from clew.export.plain import LONGEST_INTEGER
 from clew.records import DELETED
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from clew.export import Progress
@@ -32,7 +33,7 @@ _NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|
 def write(run: Run, target: Path, *, names: list[str] | None, progress: Progress, raw_cells: bool = False) -> Path:
     """Write all changes. A deletion has an empty value, like an empty text; JSON and Parquet distinguish the two."""
     total, count = count_changes(run, names), 0
-    safe = (lambda content: content) if raw_cells else escape_formula
+    safe: Callable[[Any], Any] = (lambda content: content) if raw_cells else escape_formula
     # backslashreplace: a text that UTF-8 cannot encode must not end the export halfway
     with whole_file(target) as draft, draft.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
         out = csv.writer(file)
