@@ -139,20 +139,10 @@ def small_values(side: Side, rows: Ints) -> list[Small]:
 
 
 def _read_small_values(shard: ShardReader, ids: Ints) -> list[Small]:
-    import pyarrow as pa
-
-    from clew.store.arrays import numbers
-
-    table = shard.value_table
-    rows = table.rows_of(np.asarray(ids, np.int64))
-    starts = np.array(table.starts, np.int64)
-    batches = np.searchsorted(starts, rows, side="right") - 1
     values: list[Small] = [None] * len(ids)
-    for number in np.unique(batches).tolist():
-        places = np.flatnonzero(batches == number)
-        cells = table.batches[number].take(numbers(rows[places] - starts[number], pa.int64()))
-        bodies, parts = cells.field("body").to_pylist(), _inline_parts(cells.field("parts"))
-        for place, body, raw in zip(places.tolist(), bodies, parts, strict=True):
+    for places, batch in shard.value_table.rows_by_batch(np.asarray(ids, np.int64)):
+        bodies, parts = batch.field("body").to_pylist(), _inline_parts(batch.field("parts"))
+        for place, body, raw in zip(places, bodies, parts, strict=True):
             values[place] = _small_value(body, raw)
     return values
 

@@ -18,27 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    import pyarrow as pa
+
     from clew.compare.side import Ints, Side
     from clew.store.shard import ShardReader
 
 Digests = npt.NDArray[np.uint64]
 _DIGEST_BYTES: Final = 16
 _HOLDS: Final = "it holds a "  # how the reason begins if a value holds something that was not looked into
-_SUMMARY: Final = [
-    "shape",
-    "dtype",
-    "device",
-    "length",
-    "size",
-    "min",
-    "max",
-    "mean",
-    "std",
-    "nan",
-    "inf",
-    "norm",
-    "zeros",
-]  # in the order of `Summary`
 
 
 @dataclass(slots=True)
@@ -152,28 +139,18 @@ class ShardValues:
 
     def heads(self, ids: Iterable[int]) -> list[Head]:
         id_array = np.fromiter(ids, np.int64)
-        rows = self._table.rows_of(id_array)
-        starts = np.array(self._table.starts, np.int64)
         heads: list[Head] = [_lost_head(self.shard, id) for id in id_array.tolist()]
-        existing = np.flatnonzero(rows >= 0)
-        batches = np.searchsorted(starts, rows[existing], side="right") - 1
-        for number in np.unique(batches).tolist():
-            places = existing[batches == number]
-            batch_heads = self._batch_heads(number, rows[places] - starts[number])
-            for place, head in zip(places.tolist(), batch_heads, strict=True):
+        for places, batch in self._table.rows_by_batch(id_array):
+            for place, head in zip(places, self._batch_heads(batch), strict=True):
                 head.id = int(id_array[place])
                 heads[place] = head
         return heads
 
-    def _batch_heads(self, batch: int, rows: Ints) -> list[Head]:
-        import pyarrow as pa
+    def _batch_heads(self, batch: pa.StructArray) -> list[Head]:
+        from clew.store.valuetable import SUMMARY_FIELDS, python_cells, read_part
 
-        from clew.store.arrays import numbers
-        from clew.store.valuetable import python_cells, read_part
-
-        cells = self._table.batches[batch].take(numbers(rows, pa.int64()))
-        columns = [python_cells(cells, name) for name in ("type", "body", "kept", "why", "digest", "parts")]
-        summaries = zip(*(python_cells(cells, name) for name in _SUMMARY), strict=False)
+        columns = [python_cells(batch, name) for name in ("type", "body", "kept", "why", "digest", "parts")]
+        summaries = zip(*(python_cells(batch, name) for name in SUMMARY_FIELDS), strict=False)
         blobs = self.shard.folder / BLOBS_NAME
         heads = []
         for (type, body, kept, why, digest, parts), (shape, *rest) in zip(

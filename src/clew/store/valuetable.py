@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from clew.store.columns import Array
 
 _STATISTICS = ("min", "max", "mean", "std", "nan", "inf", "norm", "zeros")
-_SUMMARY_FIELDS = ("shape", "dtype", "device", "length", "size", *_STATISTICS)  # in the order of `Summary`
-_HEAD_FIELDS = ("type", "kept", "why", "digest", *_SUMMARY_FIELDS)
+SUMMARY_FIELDS = ("shape", "dtype", "device", "length", "size", *_STATISTICS)  # in the order of `Summary`
+_HEAD_FIELDS = ("type", "kept", "why", "digest", *SUMMARY_FIELDS)
 
 
 class _Segment(NamedTuple):
@@ -46,7 +46,7 @@ class ValueTable:
         self._blobs = blobs
         self._report = report
         self.batches: list[pa.StructArray] = []
-        self.starts: list[int] = []  # the first row of each batch
+        self._starts: list[int] = []  # the first row of each batch
         self._count = 0
         self._new: list[Array] = []  # ids not yet in a segment
         self._segments: list[_Segment] = []  # oldest first, each more than twice as long as the next
@@ -56,7 +56,7 @@ class ValueTable:
 
     def add(self, batch: pa.StructArray) -> None:
         self.batches.append(batch)
-        self.starts.append(self._count)
+        self._starts.append(self._count)
         self._new.append(view(batch.field("id")))
         self._count += len(batch)
 
@@ -65,14 +65,14 @@ class ValueTable:
         row = int(self.rows_of(np.array([id], np.int64))[0])
         if row < 0:
             return _lost_value()
-        batch = bisect_right(self.starts, row) - 1
-        return next(self._read_values(self.batches[batch].slice(row - self.starts[batch], 1)))
+        batch = bisect_right(self._starts, row) - 1
+        return next(self._read_values(self.batches[batch].slice(row - self._starts[batch], 1)))
 
     def read_many(self, ids: Iterable[int]) -> list[Value]:
         """The values with these ids, in the same order."""
         id_array = np.fromiter(ids, np.int64)
         values = [_lost_value() for _ in id_array]
-        for places, batch in self._rows_by_batch(id_array):
+        for places, batch in self.rows_by_batch(id_array):
             for place, value in zip(places, self._read_values(batch), strict=True):
                 values[place] = value
         return values
@@ -81,7 +81,7 @@ class ValueTable:
         """The outlines of these values, in the same order; the blob file is not read."""
         id_array = np.fromiter(ids, np.int64)
         outlines = [Outline(_lost_value(), 0) for _ in id_array]
-        for places, batch in self._rows_by_batch(id_array):
+        for places, batch in self.rows_by_batch(id_array):
             for place, outline in zip(places, _read_outlines(batch), strict=True):
                 outlines[place] = outline
         return outlines
@@ -89,7 +89,7 @@ class ValueTable:
     def stored_bytes(self, ids: Array) -> Array:
         """By value: how many bytes its body and its parts have."""
         sizes = np.zeros(len(ids), np.int64)
-        for places, batch in self._rows_by_batch(ids):
+        for places, batch in self.rows_by_batch(ids):
             sizes[places] = _batch_stored_bytes(batch)
         return sizes
 
@@ -97,14 +97,14 @@ class ValueTable:
         """The number in each array or scalar of one element (else NaN), and which values have one."""
         id_array = np.fromiter(ids, np.int64)
         floats, exists = np.full(len(id_array), np.nan), np.zeros(len(id_array), bool)
-        for places, batch in self._rows_by_batch(id_array):
+        for places, batch in self.rows_by_batch(id_array):
             floats[places], exists[places] = single_numbers(batch)
         return floats, exists
 
-    def _rows_by_batch(self, ids: Array) -> Iterator[tuple[list[int], pa.StructArray]]:
+    def rows_by_batch(self, ids: Array) -> Iterator[tuple[list[int], pa.StructArray]]:
         """By batch: the places among the ids whose values are in it, and their rows of it."""
         rows = self.rows_of(ids)
-        starts = np.array(self.starts, np.int64)
+        starts = np.array(self._starts, np.int64)
         existing = np.flatnonzero(rows >= 0)
         batches = np.searchsorted(starts, rows[existing], side="right") - 1
         for number in np.unique(batches).tolist():
@@ -172,7 +172,7 @@ class ValueTable:
 def _read_heads(batch: pa.StructArray) -> Iterator[Value]:
     """The values of a batch, without their bodies and parts."""
     columns = {name: python_cells(batch, name) for name in _HEAD_FIELDS}
-    summaries = zip(*(columns[name] for name in _SUMMARY_FIELDS), strict=False)
+    summaries = zip(*(columns[name] for name in SUMMARY_FIELDS), strict=False)
     others = zip(*(columns[name] for name in ("type", "kept", "why", "digest")), strict=False)
     for (type, kept, why, digest), (shape, *rest) in zip(others, summaries, strict=False):
         summary = Summary(None if shape is None else tuple(shape), *rest)
