@@ -1,4 +1,4 @@
-"""How two runs were started, where it was not alike."""
+"""Differences in how two runs were started."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_runs_that_were_started_alike_differ_in_nothing(tmp_path: Path) -> None:
         ([], {}),
     ],
 )
-def test_options_are_told_by_name_and_other_arguments_by_number(
+def test_options_are_listed_by_name_and_positional_arguments_by_number(
     command_line: list[str], arguments: dict[str, str]
 ) -> None:
     assert _arguments({"argv": ["program.py", *command_line]}) == arguments

@@ -1,4 +1,4 @@
-"""What `clew.diff` gives, and what it says of runs that are odd."""
+"""The result of `clew.diff`, also for runs that are unfinished, empty or damaged."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_an_argument_that_the_calling_function_made_from_equal_inputs_was_made_t
     assert (first.role, "made in the calling outer" in first.reason) == ("producer", True)
 
 
-def test_a_difference_whose_inputs_were_not_recorded_says_so(tmp_path: Path) -> None:
+def test_the_reason_tells_that_inputs_were_not_recorded(tmp_path: Path) -> None:
     runs = [_watched(tmp_path, name, x) for name, x in (("a", 1.0), ("b", 2.0))]
     first, second = clew.diff(*runs).differences
     assert (first.role, first.reason.partition(",")[0]) == ("unknown", "its inputs were not recorded")
@@ -133,7 +133,7 @@ def test_an_inserted_helper_is_only_in_the_second(tmp_path: Path) -> None:
     assert clew.diff(a, b, ignore=["return", "helper"]).equal
 
 
-def test_a_renamed_function_is_told_and_can_be_said(tmp_path: Path) -> None:
+def test_a_renamed_function_is_detected_and_can_be_given_with_map(tmp_path: Path) -> None:
     a, b = pair(tmp_path, program(), program(inner="rescale"))
     assert clew.diff(a, b).renamed == {"scale": "rescale"}
     assert clew.diff(a, b).equal
@@ -141,7 +141,7 @@ def test_a_renamed_function_is_told_and_can_be_said(tmp_path: Path) -> None:
     assert (said.equal, said.renamed) == (True, {})
 
 
-def test_a_renamed_variable_and_a_moved_module_can_be_said(tmp_path: Path) -> None:
+def test_a_renamed_variable_and_a_moved_module_can_be_given_with_map(tmp_path: Path) -> None:
     a = simple_run(tmp_path, {"encoder.0.weight": [1.0], "loss": [2.0]}, name="120000-a")
     b = simple_run(tmp_path, {"layers.0.weight": [1.0], "cost": [2.0]}, name="120000-b")
     assert not clew.diff(a, b).equal
@@ -192,13 +192,13 @@ def test_a_name_that_is_in_neither_run_is_a_mistake_with_the_nearest(tmp_path: P
         {"ignore": "*"},
     ],
 )
-def test_an_option_that_makes_no_sense_is_a_mistake(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_an_invalid_option_is_an_error(tmp_path: Path, options: dict[str, Any]) -> None:
     runs = [simple_run(tmp_path, {"loss": [1.0]}, name=f"120000-{name}") for name in "ab"]
     with pytest.raises(OptionError):
         clew.diff(*runs, **options)
 
 
-def test_a_pattern_that_fits_nothing_is_told(tmp_path: Path) -> None:
+def test_a_pattern_that_matches_nothing_is_reported(tmp_path: Path) -> None:
     runs = [simple_run(tmp_path, {"loss": [1.0]}, name=f"120000-{name}") for name in "ab"]
     notes = clew.diff(*runs, only=["loss", "acc"], ignore=["train.lr", "(result)"]).notes
     assert notes == ["nothing in either run is called `acc`", "nothing in either run is called `train.lr`"]
@@ -218,7 +218,7 @@ def test_runs_are_given_as_clew_open_takes_them(runs_folder: Path) -> None:
         clew.diff(a, 3)
 
 
-def test_a_run_that_is_being_recorded_is_compared_as_far_as_it_is_there(runs_folder: Path) -> None:
+def test_a_run_that_is_being_recorded_is_compared_up_to_now(runs_folder: Path) -> None:
     @clew.watch("x")
     def count(top: int) -> None:
         for x in range(top):
@@ -233,7 +233,7 @@ def test_a_run_that_is_being_recorded_is_compared_as_far_as_it_is_there(runs_fol
         assert any("still running" in note for note in comparison.notes)
 
 
-def test_a_run_compared_with_itself_is_equal_and_said_to_be_the_same(tmp_path: Path) -> None:
+def test_a_run_compared_with_itself_is_equal_and_a_note_tells_it(tmp_path: Path) -> None:
     a = simple_run(tmp_path, {"x": [1.0]})
     comparison = clew.diff(a, a)
     assert comparison.equal
@@ -241,7 +241,7 @@ def test_a_run_compared_with_itself_is_equal_and_said_to_be_the_same(tmp_path: P
 
 
 @pytest.mark.parametrize("how", ["killed", "failed", "interrupted"])
-def test_how_a_run_ended_before_its_time_is_said(tmp_path: Path, how: str) -> None:
+def test_a_note_tells_how_a_run_ended_early(tmp_path: Path, how: str) -> None:
     a, b = (simple_run(tmp_path, {"x": [1.0]}, name=f"120000-{name}") for name in "ab")
     meta = json.loads((b.path / "run.json").read_text())
     (b.path / "run.json").write_text(json.dumps(meta | {"how": how}))
@@ -250,7 +250,7 @@ def test_how_a_run_ended_before_its_time_is_said(tmp_path: Path, how: str) -> No
     assert comparison.equal
 
 
-def test_an_empty_run_is_said_to_be_empty_and_not_equal(tmp_path: Path) -> None:
+def test_an_empty_run_is_not_equal_and_a_note_tells_that_it_is_empty(tmp_path: Path) -> None:
     a = simple_run(tmp_path, {"x": [1.0]}, name="120000-a")
     empty = Written(tmp_path, "120000-empty").open()
     for one, other, letter in ((a, empty, "B"), (empty, a, "A"), (empty, empty, "A and B")):
@@ -260,7 +260,7 @@ def test_an_empty_run_is_said_to_be_empty_and_not_equal(tmp_path: Path) -> None:
     assert clew.diff(a, empty).only_in_a.calls == 1
 
 
-def test_runs_with_nothing_in_common_are_told_so_with_a_remedy(tmp_path: Path) -> None:
+def test_runs_with_nothing_in_common_get_a_note_with_a_remedy(tmp_path: Path) -> None:
     a = write(tmp_path, "a", [Node("f", [("p", 1)])])
     b = write(tmp_path, "b", [Node("g", [("q", 1), ("r", 2)])])
     comparison = clew.diff(a, b)
@@ -268,7 +268,7 @@ def test_runs_with_nothing_in_common_are_told_so_with_a_remedy(tmp_path: Path) -
     assert any("no call and name in common" in note and "map=" in note for note in comparison.notes)
 
 
-def test_a_damaged_run_is_compared_as_far_as_it_is_whole(tmp_path: Path) -> None:
+def test_the_undamaged_part_of_a_damaged_run_is_compared(tmp_path: Path) -> None:
     import numpy as np
 
     a, b = (simple_run(tmp_path, {"x": [np.arange(5000.0) + n]}, name=f"120000-{n}") for n in (0, 1))
@@ -325,7 +325,7 @@ def test_many_steps_that_differ_are_put_together(tmp_path: Path) -> None:
     assert [node.label for node in clew.diff(*runs).steps.children] == ["0 … 9", "10 … 59"]
 
 
-def test_everything_is_told_as_strict_json_a_page_at_a_time(tmp_path: Path) -> None:
+def test_a_comparison_is_strict_json_a_page_at_a_time(tmp_path: Path) -> None:
     a = simple_run(tmp_path, {"x": [float(n) for n in range(30)]}, name="120000-a")
     b = simple_run(tmp_path, {"x": [float("nan")] * 30}, name="120000-b")
     comparison = clew.diff(a, b)
@@ -339,7 +339,7 @@ def test_everything_is_told_as_strict_json_a_page_at_a_time(tmp_path: Path) -> N
     assert comparison.differences[-1].index == 29
 
 
-def test_what_is_within_tolerance_is_counted_and_told(tmp_path: Path) -> None:
+def test_values_within_tolerance_are_counted_and_reported(tmp_path: Path) -> None:
     a = simple_run(tmp_path, {"x": [1.0, 2.0]}, name="120000-a")
     b = simple_run(tmp_path, {"x": [1.0, 2.0 + 1e-9]}, name="120000-b")
     comparison = clew.diff(a, b)
@@ -391,7 +391,7 @@ def _given(x: Any) -> int:
     return int(y)
 
 
-def test_an_argument_of_which_only_the_type_was_noted_is_not_taken_for_equal(runs_folder: Path) -> None:
+def test_an_argument_of_which_only_the_type_is_known_is_not_taken_for_equal(runs_folder: Path) -> None:
     runs = []
     for name, given in (("a", {1, 2, 3}), ("b", {1, 2, 4})):
         with clew.run(name) as run:
@@ -406,7 +406,7 @@ def test_an_argument_of_which_only_the_type_was_noted_is_not_taken_for_equal(run
     assert (comparison.compared, comparison.summary()["by_hash"]) == (2, 0)
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
+def test_progress_is_reported(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     runs = [simple_run(tmp_path, {"x": [1.0]}, name=f"120000-{n}") for n in "ab"]
     clew.diff(*runs, progress=lambda done, total: seen.append((done, total)))
@@ -414,7 +414,7 @@ def test_progress_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_whatever_is_flipped_cut_or_missing_a_comparison_comes_to_an_end(tmp_path: Path, seed: int) -> None:
+def test_a_comparison_ends_whatever_is_flipped_cut_or_missing(tmp_path: Path, seed: int) -> None:
     import random
     import shutil
 

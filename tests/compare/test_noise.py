@@ -1,4 +1,4 @@
-"""A second run of the reference says how much each place varies by itself."""
+"""A second reference run shows how much each place varies by itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def runs(base: Path, *changes: dict[str, list[Any]]) -> list[Any]:
     return [simple_run(base, one, name=f"120000-{name}") for name, one in zip("abcd", changes, strict=False)]
 
 
-def test_differences_are_told_as_multiples_of_the_noise_of_their_place(tmp_path: Path) -> None:
+def test_differences_are_multiples_of_the_noise_of_their_place(tmp_path: Path) -> None:
     a, reference, b = runs(
         tmp_path,
         {"loud": [1.0, 2.0], "quiet": [1.0, 2.0]},
@@ -31,7 +31,7 @@ def test_differences_are_told_as_multiples_of_the_noise_of_their_place(tmp_path:
     assert "10 times the noise here, 0.001" in str(comparison)
 
 
-def test_where_the_reference_repeats_exactly_any_difference_counts_and_that_is_said(tmp_path: Path) -> None:
+def test_any_difference_counts_where_the_reference_repeats_exactly(tmp_path: Path) -> None:
     a, reference, b = runs(tmp_path, {"x": [1.0]}, {"x": [1.0]}, {"x": [1.0 + 1e-15]})
     comparison = clew.diff(a, b, reference=reference)
     assert (comparison.first.noise, comparison.first.multiple) == (0.0, math.inf)
@@ -46,7 +46,7 @@ def test_noise_counts_from_the_moment_it_was_seen(tmp_path: Path) -> None:
     assert [difference.b for difference in clew.diff(a, b, reference=reference).differences] == [1.5]
 
 
-def test_what_the_reference_only_held_is_noise_from_then_on_and_not_before(tmp_path: Path) -> None:
+def test_a_value_that_the_reference_held_is_noise_only_from_then_on(tmp_path: Path) -> None:
     made = []
     for name, values in (("a", [1.0, 1.0, 1.0]), ("again", [1.0, 1.0, 1.1]), ("b", [1.05, 1.05, 1.05])):
         writer = Written(tmp_path, f"120000-{name}")
@@ -63,7 +63,7 @@ def test_what_the_reference_only_held_is_noise_from_then_on_and_not_before(tmp_p
     assert (comparison.first.step, comparison.first.noise) == (0, 0.0)
 
 
-def test_what_is_never_the_same_and_no_number_says_nothing(tmp_path: Path) -> None:
+def test_a_place_that_never_repeats_and_is_not_a_number_is_ignored(tmp_path: Path) -> None:
     a, reference, b = runs(
         tmp_path, {"id": ["one"], "x": ["k"]}, {"id": ["two"], "x": ["k"]}, {"id": ["three"], "x": ["l"]}
     )
@@ -82,6 +82,6 @@ def test_a_place_the_reference_does_not_have_is_judged_by_the_defaults(tmp_path:
     assert clew.diff(a, b, reference=reference).equal
 
 
-def test_a_reference_that_is_one_of_the_two_is_said_to_be_none(tmp_path: Path) -> None:
+def test_a_note_tells_if_the_reference_is_one_of_the_two_runs(tmp_path: Path) -> None:
     a, b = runs(tmp_path, {"x": [1.0]}, {"x": [2.0]})
     assert any("the reference is A itself" in note for note in clew.diff(a, b, reference=a).notes)

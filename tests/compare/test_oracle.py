@@ -1,6 +1,6 @@
-"""Random programs, really recorded twice with one number in them changed: the first difference is where it was.
+"""Random programs are recorded twice with one number changed: the first difference is where it was changed.
 
-What is true comes from the same program with a plain list in place of clew: the first entry that is another one.
+The expected difference comes from the same program with a plain list instead of clew: the first entry that differs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random programs, one thing in them changed: that, and nothing else, is what a diff tells."""
+"""Random programs with one change: a diff reports this change and nothing else."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_an_inserted_call_changes_nothing_else(base: Any, roots: list[Node], dat
 
 @given(roots=forests)
 @QUICK
-def test_a_renamed_function_is_found_by_what_it_holds(base: Any, roots: list[Node]) -> None:
+def test_a_renamed_function_is_recognised_by_its_names(base: Any, roots: list[Node]) -> None:
     changed_roots = copied(roots)
     for node in every(changed_roots):
         node.function = "fresh" if node.function == "f" else node.function

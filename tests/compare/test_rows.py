@@ -1,4 +1,4 @@
-"""Which values belong together: by name, by step, by order, and what one run held while the other changed."""
+"""Values are paired by name, step and order, or with the value that one run held while the other changed it."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_arguments_and_results_belong_to_the_call_and_not_to_its_last_step(tmp_p
     assert (comparison.only_in_a.values, comparison.only_in_b.values) == (2, 0)
 
 
-def test_what_only_the_second_run_changed_comes_after_the_calls_it_had_made_by_then(tmp_path: Path) -> None:
+def test_a_change_of_only_the_second_run_comes_after_the_calls_made_by_then(tmp_path: Path) -> None:
     runs = []
     for name, given in (("a", 1.0), ("b", 2.0)):
         writer = Written(tmp_path, f"120000-{name}")
@@ -110,14 +110,14 @@ def test_a_run_that_ended_before_holds_nothing(tmp_path: Path) -> None:
     assert [(missing.name, missing.step) for missing in comparison.only_in_a] == [("loss", 3)]
 
 
-def test_what_a_tracer_left_out_because_it_had_not_changed_is_held_over_iterations(tmp_path: Path) -> None:
+def test_a_value_that_a_tracer_omitted_is_held_over_iterations(tmp_path: Path) -> None:
     a = traced(tmp_path, "a", {0: {"w": 1.0, "h": 5.0}, 1: {"h": 6.0}, 2: {"h": 7.0}})
     b = traced(tmp_path, "b", {0: {"w": 1.0, "h": 5.0}, 1: {"h": 6.0}, 2: {"w": 2.0, "h": 7.0}})
     assert differences_of(clew.diff(a, b)) == [("w", 2, 1.0, 2.0, "a")]
     assert clew.diff(a, b).first.file == "mod.py"
 
 
-def test_what_a_tracer_left_out_is_held_until_what_was_made_of_it(tmp_path: Path) -> None:
+def test_an_omitted_input_comes_before_what_was_computed_from_it(tmp_path: Path) -> None:
     a = traced(tmp_path, "a", {0: {"0.input": 1.0, "0": 2.0, "1": 3.0}, 1: {"0": 2.5, "1": 3.5}})
     b = traced(tmp_path, "b", {0: {"0.input": 1.0, "0": 2.0, "1": 3.0}, 1: {"0.input": 1.5, "0": 2.75, "1": 3.75}})
     comparison = clew.diff(a, b)
@@ -130,12 +130,12 @@ def test_what_a_tracer_left_out_is_held_until_what_was_made_of_it(tmp_path: Path
     assert comparison.differences[1].role == "propagator"
 
 
-def test_what_a_model_was_given_was_not_made_in_it(tmp_path: Path) -> None:
+def test_the_input_of_a_model_was_not_made_in_it(tmp_path: Path) -> None:
     a, b = (traced(tmp_path, str(given), {0: {"0.weight": 1.0, "input": given}}) for given in (1.0, 2.0))
     assert (clew.diff(a, b).first.name, clew.diff(a, b).first.role) == ("input", "unknown")
 
 
-def test_within_a_step_what_was_held_comes_before_what_both_did_next(tmp_path: Path) -> None:
+def test_within_a_step_a_held_value_comes_before_the_next_common_change(tmp_path: Path) -> None:
     a = stepped(tmp_path, "a", {0: {"x": 1.0, "y": 2.0}, 1: {"y": 3.0}})
     b = stepped(tmp_path, "b", {0: {"x": 1.0, "y": 2.0}, 1: {"x": 1.5, "y": 3.5}})
     assert differences_of(clew.diff(a, b)) == [("x", 1, 1.0, 1.5, "a"), ("y", 1, 3.0, 3.5, "")]
@@ -220,7 +220,7 @@ def test_ranks_are_compared_with_ranks_whichever_was_first(tmp_path: Path) -> No
     assert (fewer.compared, fewer.only_in_a.calls) == (2, 1)
 
 
-def test_an_exception_that_only_one_run_raised_is_told(tmp_path: Path) -> None:
+def test_an_exception_that_only_one_run_raised_is_a_difference(tmp_path: Path) -> None:
     runs = []
     for name, error in (("a", "ValueError: no"), ("b", "ValueError: yes"), ("c", None)):
         writer = Written(tmp_path, f"120000-{name}")

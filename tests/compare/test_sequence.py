@@ -1,4 +1,4 @@
-"""Two sequences aligned: against a slow simple oracle where that is possible, by what must hold where it is not."""
+"""Sequences are aligned like by a slow simple oracle, or with the required properties where there is none."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_way_for_long_sequences_is_valid_on_short_ones_and_no_worse_than_dif
 
 @given(st.lists(st.integers(0, 40), min_size=200, max_size=600), st.integers(0, 10**6), st.integers(1, 5))
 @settings(max_examples=12)
-def test_what_was_put_into_a_long_sequence_is_all_that_is_left_over(base: list[int], seed: int, count: int) -> None:
+def test_only_inserted_items_of_a_long_sequence_remain_unpaired(base: list[int], seed: int, count: int) -> None:
     place = seed % len(base)
     wider = base[:place] + [1000 + n for n in range(count)] + base[place:]
     assert len(aligned(base, wider)) == len(base)

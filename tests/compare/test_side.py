@@ -48,7 +48,7 @@ def in_threads(name: str, *, factor: int = 1) -> Any:
     return run
 
 
-def test_what_threads_did_is_compared_thread_by_thread(runs_folder: Path) -> None:
+def test_runs_are_compared_thread_by_thread(runs_folder: Path) -> None:
     assert clew.diff(in_threads("a"), in_threads("b"), ignore="some").equal
     comparison = clew.diff(in_threads("c"), in_threads("d", factor=7), ignore="some")
     assert [(difference.name, difference.a, difference.b) for difference in comparison.differences] == [
@@ -83,7 +83,7 @@ def test_items_and_stages_are_compared(runs_folder: Path, function: str) -> None
     assert [argument.name for argument in comparison.differences[1].inputs] == ["row"]
 
 
-def test_what_a_counting_loop_calls_has_the_step_it_was_called_at(tmp_path: Path) -> None:
+def test_calls_in_a_counting_loop_have_its_step(tmp_path: Path) -> None:
     runs = []
     for name, more in (("a", 0.0), ("b", 0.5)):
         writer = Written(tmp_path, f"120000-{name}")

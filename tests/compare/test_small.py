@@ -1,4 +1,4 @@
-"""Small values are judged many at a time, and come to the same as one by one."""
+"""Small values judged many at a time have the same results as one by one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def compared_values(a: Any, b: Any, **options: Any) -> Any:
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_together_they_are_judged_as_one_by_one(
+def test_values_judged_together_have_the_results_of_single_ones(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, data: Any, exact: bool
 ) -> None:
     base = tmp_path_factory.mktemp("small")
@@ -77,7 +77,7 @@ def test_plain_numbers_in_containers_are_judged_as_arrays_are(
     assert (quick.differ, quick.identical, quick.magnitude) == (slow.differ, slow.identical, slow.magnitude)
 
 
-def test_their_noise_is_their_places_own(tmp_path: Path) -> None:
+def test_small_values_have_the_noise_of_their_place(tmp_path: Path) -> None:
     def changes(add: float) -> dict[str, list[Any]]:
         return {"x": [np.float32(n + add) for n in range(20)], "y": [np.full(3, n + 2 * add) for n in range(20)]}
 

@@ -1,4 +1,4 @@
-"""The same model trained twice; one layer of it changed: that layer is where the runs first differ."""
+"""A model is trained twice with one layer changed: the runs first differ in that layer."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ def test_the_changed_layer_is_where_the_runs_first_differ(runs_folder: Path, cha
         assert "after widening" in first.measure.note
 
 
-def test_without_inputs_the_changed_layer_is_told_by_what_came_before_it(runs_folder: Path) -> None:
+def test_without_inputs_the_changed_layer_is_recognised_by_earlier_values(runs_folder: Path) -> None:
     comparison = clew.diff(train("a", paths=["layers.*"]), train("b", nudged=2, paths=["layers.*"]))
     assert (comparison.first.name, comparison.first.role) == ("layers.2", "producer")
     assert "its inputs were not recorded" in comparison.first.reason
 
 
-def test_with_their_parameters_recorded_later_iterations_are_told_too(runs_folder: Path) -> None:
+def test_with_recorded_parameters_later_iterations_are_explained_too(runs_folder: Path) -> None:
     paths = [*PATHS, "layers.*.weight"]
     comparison = clew.diff(train("a", paths=paths), train("b", nudged=2, paths=paths))
     assert (comparison.first.name, comparison.first.step) == ("layers.2.weight", 0)

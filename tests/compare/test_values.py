@@ -1,4 +1,4 @@
-"""Two values beside each other: numbers, text, containers, arrays, and what was not kept in full."""
+"""Comparison of two values: numbers, text, containers, arrays, and values not kept in full."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def first(tmp_path: Path, a: Any, b: Any, **options: Any) -> Difference:
 
 
 @pytest.mark.parametrize("pair", [(1.0, 1.0), (NAN, NAN), (INF, INF), (-0.0, 0.0), (1, 1.0), (True, 1), (None, None)])
-def test_what_is_the_same_number_is_equal(tmp_path: Path, pair: tuple[Any, Any]) -> None:
+def test_equal_numbers_are_equal(tmp_path: Path, pair: tuple[Any, Any]) -> None:
     assert diff(tmp_path, *pair, rtol=0).equal
 
 
-def test_the_sign_of_zero_and_the_type_of_a_number_are_told_as_not_identical(tmp_path: Path) -> None:
+def test_numbers_of_another_sign_of_zero_or_type_are_not_identical(tmp_path: Path) -> None:
     runs = [simple_run(tmp_path, {"v": v}, name=f"12000{n}-z") for n, v in enumerate(([0.0, 1], [-0.0, 1.0]))]
     summary = clew.diff(*runs).summary()
     assert (summary["identical"], summary["within"], summary["differ"]) == (2, 2, 0)  # arguments and result, beside
@@ -52,17 +52,17 @@ def test_the_sign_of_zero_and_the_type_of_a_number_are_told_as_not_identical(tmp
 @pytest.mark.parametrize(
     "pair", [(1.0, 2.0), (NAN, 1.0), (INF, -INF), (INF, 1e308), (1, 2), (None, 0), (DELETED, 1), ("a", 1.0), (1, "1")]
 )
-def test_what_is_another_value_differs(tmp_path: Path, pair: tuple[Any, Any]) -> None:
+def test_different_values_differ(tmp_path: Path, pair: tuple[Any, Any]) -> None:
     one = first(tmp_path, *pair)
     assert repr((one.a, one.b)) == repr(pair)
 
 
-def test_without_a_tolerance_rounding_of_floats_is_let_pass_and_whole_numbers_are_exact(tmp_path: Path) -> None:
+def test_by_default_rounding_of_floats_passes_and_integers_are_exact(tmp_path: Path) -> None:
     assert diff(tmp_path, 1.0, 1.0 + 1e-9).equal
     assert not diff(tmp_path / "b", 10**9, 10**9 + 1).equal
 
 
-def test_a_given_tolerance_replaces_the_defaults_also_for_whole_numbers(tmp_path: Path) -> None:
+def test_an_explicit_tolerance_replaces_the_defaults_also_for_integers(tmp_path: Path) -> None:
     assert diff(tmp_path / "1", 100, 101, rtol=0.01).equal
     assert not diff(tmp_path / "2", 1.0, 1.0 + 1e-9, atol=1e-12).equal
     assert diff(tmp_path / "3", 1.0, math.nextafter(1.0, 2), ulp=1).equal
@@ -83,7 +83,7 @@ def test_a_number_is_compared_with_an_array_that_holds_one(tmp_path: Path) -> No
 # ---- text and containers
 
 
-def test_texts_are_told_apart_with_the_place(tmp_path: Path) -> None:
+def test_the_note_tells_where_texts_begin_to_differ(tmp_path: Path) -> None:
     assert "character 2" in first(tmp_path, "abc", "abd").measure.note
 
 
@@ -97,7 +97,7 @@ def test_texts_are_told_apart_with_the_place(tmp_path: Path) -> None:
         ([np.zeros(3)], [np.ones(3)], "[0]"),
     ],
 )
-def test_in_containers_the_way_to_the_first_difference_is_told(tmp_path: Path, a: Any, b: Any, path: str) -> None:
+def test_the_path_leads_to_the_first_difference_in_a_container(tmp_path: Path, a: Any, b: Any, path: str) -> None:
     assert first(tmp_path, a, b).measure.path == path
 
 
@@ -134,7 +134,7 @@ def test_arrays_are_measured(tmp_path: Path) -> None:
     assert 0.99 < measure.cosine < 1
 
 
-def test_shapes_and_dtypes_are_told(tmp_path: Path) -> None:
+def test_differing_shapes_and_dtypes_are_reported(tmp_path: Path) -> None:
     measure = first(tmp_path, np.zeros((2, 3)), np.zeros((3, 2))).measure
     assert measure.shapes == ((2, 3), (3, 2))
     widened = first(tmp_path / "b", np.zeros(3, np.float32), np.ones(3, np.float64)).measure
@@ -149,7 +149,7 @@ def test_arrays_of_two_types_are_compared_with_the_tolerance_of_the_coarser(tmp_
 
 
 @pytest.mark.parametrize("count", [1, 20])
-def test_arrays_that_only_have_another_dtype_are_equal_and_that_is_said(tmp_path: Path, count: int) -> None:
+def test_arrays_that_only_have_another_dtype_are_equal_and_a_note_tells_it(tmp_path: Path, count: int) -> None:
     a, b = (
         simple_run(tmp_path, {"v": [np.full(3, n, dtype) for n in range(count)]}, name=f"120000-{dtype}")
         for dtype in ("float32", "float64")
@@ -176,7 +176,7 @@ def test_large_arrays_are_read_in_pieces_and_the_place_is_right(tmp_path: Path) 
     assert (measure.first_index, measure.count) == ((3, 99_999), 1)
 
 
-def test_whole_numbers_are_told_apart_exactly(tmp_path: Path) -> None:
+def test_integers_are_compared_exactly(tmp_path: Path) -> None:
     a = np.array([2**62, 5], np.int64)
     b = np.array([2**62 + 1, 5], np.int64)
     assert first(tmp_path, a, b).measure.max_abs == 1.0
@@ -213,7 +213,7 @@ def test_the_index_and_the_order_of_columns_are_part_of_a_table(tmp_path: Path) 
     assert first(tmp_path / "3", table, table[["b", "a"]]).measure.path == ".columns[0]"
 
 
-def test_masks_are_compared_and_what_they_hide_is_not(tmp_path: Path) -> None:
+def test_masks_are_compared_and_masked_values_are_not(tmp_path: Path) -> None:
     masked = np.ma.array([1, 2, 3], mask=[0, 0, 1])
     assert diff(tmp_path / "1", masked, np.ma.array([1, 2, 99], mask=[0, 0, 1])).equal
     assert first(tmp_path / "2", masked, np.ma.array([1, 2, 3], mask=[0, 0, 0])).measure.path == ".mask"
@@ -228,11 +228,11 @@ def test_of_long_lists_the_ends_and_the_lengths_are_compared(tmp_path: Path) -> 
     assert (len(comparison.differences), [entry.name for entry in comparison.not_compared]) == (0, ["v"])
 
 
-def test_what_only_one_container_has_is_said_so(tmp_path: Path) -> None:
+def test_items_that_only_one_container_has_are_reported(tmp_path: Path) -> None:
     assert first(tmp_path, {"a": 1, "b": 2}, {"a": 1}).measure.note == "only in the first"
 
 
-def test_of_sets_it_is_told_what_only_one_of_them_has(tmp_path: Path) -> None:
+def test_items_that_only_one_set_has_are_reported(tmp_path: Path) -> None:
     assert first(tmp_path, {1, 2, 3}, {1, 2, 4}).measure.note == "only in the first: 3; only in the second: 4"
 
 
@@ -292,7 +292,7 @@ def kept(array: Any, keep: str) -> Value:
     return capture(array, parse_keep(keep)).value
 
 
-def test_summaries_that_agree_by_hash_are_equal_and_said_to_be_compared_so(tmp_path: Path) -> None:
+def test_summaries_with_equal_hashes_are_equal_and_counted_as_by_hash(tmp_path: Path) -> None:
     a = np.arange(50_000.0)
     comparison = diff(tmp_path, kept(a, "summary"), kept(a, "summary"))
     assert comparison.equal
@@ -300,14 +300,14 @@ def test_summaries_that_agree_by_hash_are_equal_and_said_to_be_compared_so(tmp_p
     assert "1 by hash" in str(comparison)
 
 
-def test_summaries_that_differ_are_told_and_said_to_be_summaries(tmp_path: Path) -> None:
+def test_summaries_that_differ_are_counted_as_by_summary(tmp_path: Path) -> None:
     a = np.arange(50_000.0)
     comparison = diff(tmp_path, kept(a, "summary"), kept(a + 1, "summary"))
     assert len(comparison.differences) == 1
     assert comparison.summary()["by_summary"] == 1
 
 
-def test_of_summaries_that_differ_the_statistics_are_told(tmp_path: Path) -> None:
+def test_the_note_lists_the_statistics_that_differ(tmp_path: Path) -> None:
     a = np.arange(50_000.0)
     measure = first(tmp_path, kept(a, "summary"), a * 2).measure
     assert "max 49999 against 99998" in measure.note
@@ -323,14 +323,14 @@ def test_a_summary_is_compared_with_what_was_kept_in_full(tmp_path: Path) -> Non
     assert not diff(tmp_path / "3", kept(a, "summary"), a * 2).equal
 
 
-def test_where_exactness_is_asked_hashes_that_differ_are_a_difference(tmp_path: Path) -> None:
+def test_with_exact_tolerance_different_hashes_are_a_difference(tmp_path: Path) -> None:
     a = np.arange(50_000.0)
     b = a.copy()
     b[7] += 1e-12
     assert not diff(tmp_path, kept(a, "summary"), kept(b, "summary"), rtol=0).equal
 
 
-def test_what_clew_does_not_look_into_is_counted_as_not_compared(tmp_path: Path) -> None:
+def test_opaque_values_are_counted_as_not_compared(tmp_path: Path) -> None:
     opaque = Value("some.Lock", None, kept=Kept.OPAQUE, why="clew does not look into it", summary=Summary())
     comparison = diff(tmp_path, opaque, opaque)
     assert [(entry.name, entry.count) for entry in comparison.not_compared] == [("v", 1)]
@@ -338,12 +338,12 @@ def test_what_clew_does_not_look_into_is_counted_as_not_compared(tmp_path: Path)
     assert "not compared" in str(comparison)
 
 
-def test_what_is_told_of_a_number_in_a_container_is_said_once(tmp_path: Path) -> None:
+def test_the_difference_of_a_number_in_a_container_is_reported_once(tmp_path: Path) -> None:
     measure = first(tmp_path, {"n": 3, "m": 1}, {"n": 5, "m": 1}).measure
     assert (measure.path, measure.note, measure.cosine, measure.count) == ("['n']", "", None, 1)
 
 
-def test_bytes_that_are_fewer_than_the_shape_says_are_not_compared(tmp_path: Path) -> None:
+def test_an_array_with_fewer_bytes_than_its_shape_needs_is_not_compared(tmp_path: Path) -> None:
     wrong = capture(np.arange(2000.0)).value
     wrong.body = wrong.body.replace("2000", "3000") if wrong.body else None
     wrong.digest = b"0" * 16
@@ -351,6 +351,6 @@ def test_bytes_that_are_fewer_than_the_shape_says_are_not_compared(tmp_path: Pat
     assert "number of bytes does not fit" in comparison.not_compared[0].why
 
 
-def test_how_many_parts_of_a_container_differ_is_told(tmp_path: Path) -> None:
+def test_the_note_counts_the_differing_parts_of_a_container(tmp_path: Path) -> None:
     measure = first(tmp_path, [np.zeros(4), 1, 2], [np.ones(4), 1, 3]).measure
     assert (measure.path, measure.count, measure.total, measure.note) == ("[0]", 4, 4, "2 parts differ")

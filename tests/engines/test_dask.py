@@ -94,7 +94,7 @@ def test_an_address_will_do_and_the_work_is_taken_away_afterwards(client: Client
     assert set(client.run(works).values()) == {0}
 
 
-def test_workers_that_cannot_be_made_ready_are_told_of(client: Client) -> None:
+def test_workers_that_cannot_be_prepared_are_an_error(client: Client) -> None:
     engine = Dask(Doubling(broken=True), client)
     engine.submit((0, 0, 1), [1])
     with pytest.raises(GraphError, match="RuntimeError: the model is missing"):
@@ -123,7 +123,7 @@ def test_without_a_cluster_the_message_says_how_to_name_one() -> None:
         Dask(Doubling())
 
 
-def test_a_result_that_has_come_counts_though_its_worker_has_died_since() -> None:
+def test_a_received_result_counts_even_if_its_worker_died_since() -> None:
     class Lost:
         status = "lost"
 
@@ -133,7 +133,7 @@ def test_a_result_that_has_come_counts_though_its_worker_has_died_since() -> Non
     assert outcome.done is not None and outcome.done.results == [2]
 
 
-def test_a_cluster_that_has_no_workers_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_cluster_without_workers_is_abandoned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(dask, "_LOOK_INTERVAL", 0.0)
     monkeypatch.setattr(dask, "_PATIENCE", 0.05)
     with LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as empty:

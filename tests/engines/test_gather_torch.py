@@ -458,7 +458,7 @@ def test_a_world_of_one_needs_no_collective(tmp_path: Path, monkeypatch: pytest.
         dist.destroy_process_group()
 
 
-def test_without_torch_distributed_the_error_says_what_to_call() -> None:
+def test_without_torch_distributed_the_error_tells_what_to_call() -> None:
     with pytest.raises(OptionError, match="init_process_group") as caught:
         Gatherer()
     assert caught.value.slug == "no-distributed"

@@ -52,7 +52,7 @@ def test_with_nothing_to_do_nobody_waits(engine: Engine) -> None:
     assert engine.collect(wait=False) == []
 
 
-def test_closing_gives_up_what_is_not_done() -> None:
+def test_closing_abandons_unfinished_pieces() -> None:
     engine = Processes(Doubling(), 2)
     mine = [psutil.Process(pid) for pid in engine.pids]
     for number in range(20):
@@ -108,7 +108,7 @@ def test_a_process_that_dies_is_replaced_and_only_its_piece_is_lost(processes: P
     assert processes.pids != before
 
 
-def test_workers_that_cannot_be_made_ready_are_told_of_with_their_traceback() -> None:
+def test_workers_that_cannot_be_prepared_are_an_error_with_their_traceback() -> None:
     engine = Processes(Doubling(broken=True), 1)
     engine.submit((0, 0, 1), [1])
     with pytest.raises(GraphError, match="RuntimeError: the model is missing") as raised:
@@ -131,7 +131,7 @@ def test_workers_that_die_before_they_are_ready_end_the_job() -> None:
     engine.close()
 
 
-def test_what_cannot_be_sent_there_or_back_fails_alone(processes: Processes) -> None:
+def test_items_that_cannot_be_sent_fail_alone(processes: Processes) -> None:
     processes.submit((0, 0, 4), [1, lambda: None, "function", 4])
     result = drained(processes, 1)[0].done
     assert result is not None

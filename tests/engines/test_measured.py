@@ -159,7 +159,7 @@ def test_processes_that_cannot_be_made_or_do_not_start_are_done_without() -> Non
 
 
 @pytest.mark.parametrize("fails", ["send", "answer", "read"])
-def test_what_cannot_travel_is_run_in_the_calling_thread(fails: str) -> None:
+def test_items_that_cannot_be_sent_are_run_in_the_calling_thread(fails: str) -> None:
     clock = Clock(serial=0.02, thread=0.03, process=0.001)
     engine = measured_engine(clock, 500, lambda: FakeProcesses(clock, fails=fails))
     assert ran(engine, 500) == [10 * item for item in range(500)]

@@ -90,7 +90,7 @@ def test_texts_are_texts_and_other_things_json(tmp_path: Path) -> None:
         assert (group["values"].attrs["kind"], group["values_json"].attrs["kind"]) == ("text", "json")
 
 
-def test_the_rank_of_each_value_is_told(tmp_path: Path) -> None:
+def test_each_value_has_its_rank(tmp_path: Path) -> None:
     run = Written(tmp_path / "runs")
     for rank in (0, 1):
         shard = run.shard(rank)
@@ -138,7 +138,7 @@ def test_a_chunk_is_of_a_size_that_appends_well(shape: tuple[int, ...], expected
     assert chunk_shape(shape, 4) == expected
 
 
-def test_steps_that_are_no_numbers_are_json(tmp_path: Path) -> None:
+def test_steps_that_are_not_numbers_are_json(tmp_path: Path) -> None:
     run = Written(tmp_path / "runs")
     shard = run.shard()
     call = shard.call()
@@ -162,7 +162,7 @@ def test_datetimes_which_hdf5_lacks_are_json(tmp_path: Path) -> None:
         assert len(file["changes/t/values"]) == 2
 
 
-def test_without_h5py_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_h5py_the_error_tells_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = simple_run(tmp_path / "runs", {"x": [1]})
     monkeypatch.setitem(__import__("sys").modules, "h5py", None)
     with pytest.raises(MissingLibraryError, match="pip install h5py"):

@@ -53,7 +53,7 @@ def test_it_is_strict_json_whatever_was_recorded(tmp_path: Path) -> None:
     ]
 
 
-def test_only_the_names_asked_for(tmp_path: Path) -> None:
+def test_only_the_requested_names_are_exported(tmp_path: Path) -> None:
     run = simple_run(tmp_path / "runs", {"x": [1], "y": [2]})
     out = strict(export(run, "json", tmp_path / "out.json", names=["y"]))
     assert list(out["names"]) == ["y"]

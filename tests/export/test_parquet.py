@@ -56,7 +56,7 @@ def test_the_run_is_in_the_metadata(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7])
-def test_many_changes_of_many_processes_are_all_there(tmp_path: Path, size: int, monkeypatch: Any) -> None:
+def test_many_changes_of_many_processes_are_all_exported(tmp_path: Path, size: int, monkeypatch: Any) -> None:
     import clew.export.parquet as parquet
 
     monkeypatch.setattr(parquet, "ROWS", size)
@@ -76,7 +76,7 @@ def test_many_changes_of_many_processes_are_all_there(tmp_path: Path, size: int,
     ]
 
 
-def test_a_step_that_is_no_number_or_too_large_is_null(tmp_path: Path) -> None:
+def test_a_step_that_is_not_a_number_or_too_large_is_null(tmp_path: Path) -> None:
     writer = Written(tmp_path / "runs")
     shard = writer.shard()
     call = shard.call()

@@ -69,7 +69,7 @@ def test_a_call_that_never_ended_begins(tmp_path: Path) -> None:
     assert [event["name"] for event in events(path, "B")] == ["killed"]
 
 
-def test_numbers_are_counters_and_what_json_cannot_say_is_left_out(tmp_path: Path) -> None:
+def test_numbers_are_counters_without_those_that_json_lacks(tmp_path: Path) -> None:
     run = simple_run(tmp_path / "runs", {"loss": [0.5, float("nan"), 2], "text": ["a"]})
     counters = events(export(run, "perfetto", tmp_path / "out.json"), "C")
     assert [(event["name"], event["args"]["value"]) for event in counters] == [("loss", 0.5), ("loss", 2.0)]

@@ -59,7 +59,7 @@ def test_widths_may_be_mixed(tmp_path: Path) -> None:
         np.testing.assert_array_equal(tensors[f"w/{place}"], array)
 
 
-def test_complex_numbers_are_pairs_and_said_to_be(tmp_path: Path) -> None:
+def test_complex_numbers_are_pairs_and_marked_as_such(tmp_path: Path) -> None:
     tensors, metadata = export_changes(tmp_path, {"w": [np.array([1 + 2j], np.complex64)]})
     assert tensors["w/0"].tolist() == [[1.0, 2.0]]
     assert metadata["w"]["stored_as"]["0"][0] == "complex64"
@@ -74,7 +74,7 @@ def test_other_values_are_in_the_metadata(tmp_path: Path) -> None:
     assert "3" in metadata["x"]["others"]
 
 
-def test_a_value_that_was_not_kept_is_said_to_be_missing(tmp_path: Path) -> None:
+def test_a_value_that_was_not_kept_is_listed_as_missing(tmp_path: Path) -> None:
     not_kept = Value("numpy.ndarray", None, kept=Kept.SUMMARY, why="over 32 MiB", summary=Summary(shape=(9,)))
     tensors, metadata = export_changes(tmp_path, {"x": [np.ones(2), not_kept]})
     assert list(tensors) == ["x/0"]
@@ -95,7 +95,7 @@ def test_more_metadata_than_the_library_reads_is_an_error(tmp_path: Path, monkey
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 
-def test_without_safetensors_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_safetensors_the_error_tells_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = simple_run(tmp_path / "runs", {"x": [1]})
     monkeypatch.setitem(sys.modules, "safetensors", None)
     with pytest.raises(MissingLibraryError, match="pip install safetensors"):

@@ -68,7 +68,7 @@ def test_any_name_is_one_group_and_stands_in_its_attribute(tmp_path: Path, name:
     assert changes[folder_name(name)]["values"][:].tolist() == [1]
 
 
-def test_long_names_with_one_beginning_are_told_apart() -> None:
+def test_long_names_with_the_same_beginning_stay_distinct() -> None:
     assert folder_name("x" * 300 + "a") != folder_name("x" * 300 + "b")
 
 
@@ -92,7 +92,7 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 
-def test_without_zarr_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_zarr_the_error_tells_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = simple_run(tmp_path / "runs", {"x": [1]})
     monkeypatch.setitem(sys.modules, "zarr", None)
     with pytest.raises(MissingLibraryError, match="pip install zarr"):

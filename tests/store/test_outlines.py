@@ -1,4 +1,4 @@
-"""What is known of values without reading them, and numbers read as columns."""
+"""Outlines of values without reading them, and numbers read as columns."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def test_an_outline_has_everything_but_the_bytes(tmp_path: Path, monkeypatch: py
     assert (summary.value.kept, summary.value.summary.max) == (Kept.SUMMARY, 1.0)
 
 
-def test_an_outline_of_nothing_says_it_is_lost(tmp_path: Path) -> None:
+def test_the_outline_of_a_missing_value_tells_that_it_is_lost(tmp_path: Path) -> None:
     shard, _ = ids(simple_run(tmp_path, {"x": ["a"]}))
     (lost,) = shard.outlines([999])
     assert (lost.value.kept, lost.stored) == (Kept.OPAQUE, 0)
     assert "lost" in lost.value.why
 
 
-def test_outlines_come_in_the_order_they_are_asked_for(tmp_path: Path) -> None:
+def test_outlines_come_in_the_requested_order(tmp_path: Path) -> None:
     shard, value_ids = ids(simple_run(tmp_path, {"x": [np.zeros(n) for n in range(6)]}))
     outlines = shard.outlines(value_ids[::-1])
     assert [item.value.summary.shape for item in outlines] == [(n,) for n in range(5, -1, -1)]
@@ -51,7 +51,7 @@ def test_single_numbers_are_read_whatever_holds_them(tmp_path: Path) -> None:
     assert is_single.all()
 
 
-def test_a_nan_is_a_number_and_what_holds_none_is_not(tmp_path: Path) -> None:
+def test_a_nan_is_a_number_and_other_values_are_not(tmp_path: Path) -> None:
     values = [np.array(math.nan), np.zeros(2), np.zeros(0), "1.0", [1.0], np.array(1j), np.datetime64("2020-01-01")]
     shard, value_ids = ids(simple_run(tmp_path, {"x": values}))
     numbers, is_single = shard.single_numbers(value_ids)

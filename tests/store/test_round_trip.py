@@ -128,7 +128,7 @@ def test_a_value_comes_back_with_its_whole_summary(tmp_path: Path) -> None:
     assert repr(actual) == repr(value)  # by repr, because a NaN is in it
 
 
-def test_a_summary_without_anything_comes_back_so(tmp_path: Path) -> None:
+def test_an_empty_summary_comes_back_empty(tmp_path: Path) -> None:
     actual = write_and_read(tmp_path, Flush(0, values=[(0, Value("object", None, kept=Kept.OPAQUE))])).value(0)
     assert (actual.body, actual.summary, actual.kept) == (None, Summary(), Kept.OPAQUE)
 
@@ -163,7 +163,7 @@ def test_parts_that_are_not_contiguous_come_back_in_c_order(tmp_path: Path) -> N
     assert bytes(parts[1]) == grid[:3].tobytes("C")
 
 
-def test_many_values_come_in_the_order_asked_for(tmp_path: Path) -> None:
+def test_many_values_come_in_the_requested_order(tmp_path: Path) -> None:
     flushes = [Flush(n, values=[(10 * n + i, Value("int", str(10 * n + i))) for i in range(10)]) for n in range(4)]
     shard = write_and_read(tmp_path, *flushes)
     assert [value.body for value in shard.values([35, 0, 12, 12])] == ["35", "0", "12", "12"]

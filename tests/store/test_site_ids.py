@@ -33,7 +33,7 @@ def write(folder: Path, first: int, batches: int) -> None:
 
 
 @pytest.mark.parametrize("first", [16, (1 << 14) - 1, 3_000_000, 2**31 - 3])
-def test_a_run_is_read_whole_whatever_its_sites_are_numbered(tmp_path: Path, first: int) -> None:
+def test_a_run_is_read_completely_whatever_the_numbers_of_its_sites(tmp_path: Path, first: int) -> None:
     writer = Written(tmp_path)
     write(writer.folder, first, batches=3)
     run = Run(writer.folder)

@@ -1,4 +1,4 @@
-"""What write() has taken is safe; what it refused leaves no trace."""
+"""A flush that write() accepted is safe; one that it refused leaves no trace."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def full_at(writer: ShardWriter, room: int, *, can_cut: bool = True) -> FailingF
 
 
 @pytest.mark.parametrize("room", [0, 1, 7, 8, 500, 3000])
-def test_a_full_disk_leaves_whole_batches_and_the_same_flush_can_be_given_again(tmp_path: Path, room: int) -> None:
+def test_a_full_disk_leaves_complete_batches_and_the_flush_can_be_repeated(tmp_path: Path, room: int) -> None:
     run = new_run(tmp_path / "run")
     writer = new_writer(run)
     writer.write(first_flush())
@@ -163,7 +163,7 @@ def test_a_file_that_may_not_grow_is_left_readable(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_the_real_error_of_a_full_device_comes_up(tmp_path: Path) -> None:
+def test_the_error_of_a_full_device_is_raised(tmp_path: Path) -> None:
     writer = new_writer(new_run(tmp_path / "run"))
     writer._records.close()
     writer._records = io.FileIO("/dev/full", "r+")
@@ -235,7 +235,7 @@ def test_a_live_reader_picks_up_new_batches(tmp_path: Path) -> None:
     assert shard.closed
 
 
-def test_columns_asked_for_before_a_refresh_stay_as_they_were(tmp_path: Path) -> None:
+def test_columns_read_before_a_refresh_stay_as_they_were(tmp_path: Path) -> None:
     run = new_run(tmp_path / "run")
     writer = new_writer(run)
     writer.write(Flush(0, changes=changes(1.0)))
@@ -335,7 +335,7 @@ def test_many_large_arrays_can_be_held_at_once(tmp_path: Path) -> None:
     assert all(bytes(value.parts[0][:9]) == array(id % 3, size)[:9].tobytes() for id, value in enumerate(held))
 
 
-def test_arrays_beyond_the_disk_budget_become_summaries_that_say_so(tmp_path: Path) -> None:
+def test_arrays_beyond_the_disk_budget_become_summaries_that_tell_why(tmp_path: Path) -> None:
     run = new_run(tmp_path / "run")
     writer = new_writer(run, disk=150_000)
     for number in range(8):
@@ -430,7 +430,7 @@ def test_a_flush_that_cannot_be_written_leaves_no_trace(tmp_path: Path) -> None:
     assert reader.shards[0].changes.number.tolist() == [5.0, 6.0, 7.0, 8.0, 9.0]
 
 
-def test_every_writer_has_a_shard_of_its_own(tmp_path: Path) -> None:
+def test_every_writer_has_its_own_shard(tmp_path: Path) -> None:
     run = new_run(tmp_path / "run")
     with ThreadPoolExecutor(8) as pool:
         writers = list(pool.map(lambda _: new_writer(run), range(24)))
