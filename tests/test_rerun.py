@@ -1,4 +1,4 @@
-"""`call.rerun()`: the same function, the same arguments, once more."""
+"""`call.rerun()` calls the same function with the same arguments again."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def refused(slug: str, call: Call, **replace: Any) -> str:
 # ---- arguments
 
 
-def test_the_function_is_called_with_what_it_was_given(tmp_path: Path, code: Path) -> None:
+def test_the_function_is_called_with_its_recorded_arguments(tmp_path: Path, code: Path) -> None:
     assert recorded(tmp_path, "add", {"x": 1, "y": 2}).rerun(**TRUSTED) == 3
 
 
@@ -165,7 +165,7 @@ def test_arguments_recorded_as_input_rows_serve_as_well(tmp_path: Path, code: Pa
     assert written.open().calls()[0].rerun(**TRUSTED) == [7, 1]
 
 
-def test_positional_keyword_and_starred_parameters_are_given_their_way(tmp_path: Path, code: Path) -> None:
+def test_positional_keyword_and_starred_parameters_are_passed_correctly(tmp_path: Path, code: Path) -> None:
     args = {"first": 1, "second": 2, "rest": (3, 4), "flag": True, "more": {"first": 5, "z": 6}}
     assert recorded(tmp_path, "spread", args).rerun(**TRUSTED) == (1, 2, (3, 4), True, {"first": 5, "z": 6})
 
@@ -198,7 +198,7 @@ def test_an_argument_the_function_does_not_take_is_refused(tmp_path: Path, code:
     assert "no parameter `item`" in text and "did you mean `items`?" in text
 
 
-def test_a_parameter_that_has_come_since_has_its_default(tmp_path: Path, code: Path) -> None:
+def test_a_parameter_added_since_has_its_default(tmp_path: Path, code: Path) -> None:
     assert recorded(tmp_path, "add", {"x": 1}).rerun(**TRUSTED) == 11
 
 
@@ -250,7 +250,7 @@ class Config:
         self.rate = 3
 
 
-def test_an_instance_is_asked_for_by_name(tmp_path: Path, code: Path) -> None:
+def test_a_recorded_instance_must_be_given_by_name(tmp_path: Path, code: Path) -> None:
     import rerunnable  # type: ignore[import-not-found]
 
     call = recorded(tmp_path, "Trainer.step", {"self": rerunnable.Trainer(3), "x": 2})
@@ -264,7 +264,7 @@ def test_an_instance_inside_an_argument_is_named_with_the_way_to_it(tmp_path: Pa
     assert "in `items[0]`" in refused("rerun-object", recorded(tmp_path, "grow", {"items": [Config()]}))
 
 
-def test_an_argument_that_holds_itself_is_no_trouble(tmp_path: Path, code: Path) -> None:
+def test_an_argument_may_contain_itself(tmp_path: Path, code: Path) -> None:
     items: list[Any] = [1]
     items.append(items)
     again = recorded(tmp_path, "grow", {"items": items}).rerun(**TRUSTED)
@@ -313,13 +313,17 @@ def test_a_property_is_its_getter_or_the_part_that_was_recorded(tmp_path: Path, 
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("outer.<locals>.inner", "inside another function"), ("<lambda>", "is a lambda"), ("<module>", "is no function")],
+    [
+        ("outer.<locals>.inner", "inside another function"),
+        ("<lambda>", "is a lambda"),
+        ("<module>", "is not a function"),
+    ],
 )
-def test_what_has_no_name_is_said_to_have_none(tmp_path: Path, code: Path, name: str, why: str) -> None:
+def test_a_function_without_a_name_is_refused(tmp_path: Path, code: Path, name: str, why: str) -> None:
     assert why in refused("rerun-no-name", recorded(tmp_path, name, {"x": 1}))
 
 
-def test_a_function_that_is_gone_is_named_with_where_it_was(tmp_path: Path, code: Path) -> None:
+def test_a_missing_function_is_named_with_its_recorded_location(tmp_path: Path, code: Path) -> None:
     text = refused("rerun-no-function", recorded(tmp_path, "Trainer.leap", {}, line=12))
     assert "no Trainer.leap any more" in text and "rerunnable.py:12" in text
     assert "is a int now" in refused("rerun-no-function", recorded(tmp_path / "b", "number", {}))
@@ -328,7 +332,7 @@ def test_a_function_that_is_gone_is_named_with_where_it_was(tmp_path: Path, code
 # ---- modules
 
 
-def test_a_module_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_module_is_named(tmp_path: Path) -> None:
     call = recorded(tmp_path, "f", {}, module="no_such_module_at_all", file="/nowhere/no_such_module_at_all.py")
     assert "no_such_module_at_all" in refused("rerun-no-module", call)
 

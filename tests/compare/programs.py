@@ -27,12 +27,12 @@ class Node:
 
 def write(base: Path, name: str, roots: list[Node], *, shift: int = 0) -> Run:
     """`shift` moves every line, as a refactoring does."""
-    written = Written(base, f"120000-{name}")
-    shard = written.shard()
+    writer = Written(base, f"120000-{name}")
+    shard = writer.shard()
     for root in roots:
         _call(shard, root, -1, shift)
     shard.close()
-    return written.open()
+    return writer.open()
 
 
 def _call(shard: Shard, node: Node, parent: int, shift: int) -> None:

@@ -1,4 +1,4 @@
-"""How two runs were started, where it was not alike."""
+"""Differences in how two runs were started."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ with clew.run("r", path=sys.argv[1], tags={"model": sys.argv[3]}):
 """
 
 
-def started(tmp_path: Path, name: str, *words: str, **variables: str) -> clew.Run:
+def started(tmp_path: Path, name: str, *command_line: str, **variables: str) -> clew.Run:
     (tmp_path / "program.py").write_text(PROGRAM)
-    command = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / name), *words]
+    command = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / name), *command_line]
     subprocess.run(command, env={**os.environ, **variables}, check=True, capture_output=True)
     return clew.open(tmp_path / name)
 
@@ -34,8 +34,10 @@ def test_differing_arguments_tags_and_variables_stand_first(tmp_path: Path) -> N
     a = started(tmp_path, "a", "--lr", "0.1", "--fast", OMP_NUM_THREADS="1", HF_TOKEN="hush")
     b = started(tmp_path, "b", "--lr", "0.2", OMP_NUM_THREADS="2", HF_TOKEN="hush too")
     diff = clew.diff(a, b)
-    told = [(one.kind, one.name, one.a, one.b) for one in diff.circumstances]
-    assert told == [
+    actual = [
+        (circumstance.kind, circumstance.name, circumstance.a, circumstance.b) for circumstance in diff.circumstances
+    ]
+    assert actual == [
         ("argument", "1", str(tmp_path / "a"), str(tmp_path / "b")),
         ("argument", "--lr", "0.1", "0.2"),
         ("argument", "--fast", "given", None),
@@ -55,12 +57,14 @@ def test_runs_that_were_started_alike_differ_in_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "arguments"),
+    ("command_line", "arguments"),
     [
         (["--lr=0.1", "--n", "-3", "-v"], {"--lr": "0.1", "--n": "-3", "-v": "given"}),
         (["in.txt", "--tag", "a", "--tag", "b", "out.txt"], {"1": "in.txt", "--tag": "a b", "2": "out.txt"}),
         ([], {}),
     ],
 )
-def test_options_are_told_by_name_and_other_arguments_by_number(words: list[str], arguments: dict[str, str]) -> None:
-    assert _arguments({"argv": ["program.py", *words]}) == arguments
+def test_options_are_listed_by_name_and_positional_arguments_by_number(
+    command_line: list[str], arguments: dict[str, str]
+) -> None:
+    assert _arguments({"argv": ["program.py", *command_line]}) == arguments

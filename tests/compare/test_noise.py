@@ -1,4 +1,4 @@
-"""A second run of the reference says how much each place varies by itself."""
+"""A second reference run shows how much each place varies by itself."""
 
 from __future__ import annotations
 
@@ -16,39 +16,41 @@ def runs(base: Path, *changes: dict[str, list[Any]]) -> list[Any]:
     return [simple_run(base, one, name=f"120000-{name}") for name, one in zip("abcd", changes, strict=False)]
 
 
-def test_differences_are_told_as_multiples_of_the_noise_of_their_place(tmp_path: Path) -> None:
-    a, again, b = runs(
+def test_differences_are_multiples_of_the_noise_of_their_place(tmp_path: Path) -> None:
+    a, reference, b = runs(
         tmp_path,
         {"loud": [1.0, 2.0], "quiet": [1.0, 2.0]},
         {"loud": [1.1, 2.0], "quiet": [1.001, 2.0]},
         {"loud": [1.2, 2.1], "quiet": [1.0, 2.01]},
     )
-    found = clew.diff(a, b, reference=again)
-    assert [(one.name, round(one.multiple, 3)) for one in found.differences] == [("quiet", 10.0)]
-    assert len(clew.diff(a, b, reference=again, noise=1.5).differences) == 2
-    assert "10 times the noise here, 0.001" in str(found)
+    comparison = clew.diff(a, b, reference=reference)
+    assert [(difference.name, round(difference.multiple, 3)) for difference in comparison.differences] == [
+        ("quiet", 10.0)
+    ]
+    assert len(clew.diff(a, b, reference=reference, noise=1.5).differences) == 2
+    assert "10 times the noise here, 0.001" in str(comparison)
 
 
-def test_where_the_reference_repeats_exactly_any_difference_counts_and_that_is_said(tmp_path: Path) -> None:
-    a, again, b = runs(tmp_path, {"x": [1.0]}, {"x": [1.0]}, {"x": [1.0 + 1e-15]})
-    found = clew.diff(a, b, reference=again)
-    assert (found.first.noise, found.first.multiple) == (0.0, math.inf)
-    assert any("repeat exactly" in note and "noise is zero" in note for note in found.notes)
-    assert "the reference repeats exactly here" in str(found)
+def test_any_difference_counts_where_the_reference_repeats_exactly(tmp_path: Path) -> None:
+    a, reference, b = runs(tmp_path, {"x": [1.0]}, {"x": [1.0]}, {"x": [1.0 + 1e-15]})
+    comparison = clew.diff(a, b, reference=reference)
+    assert (comparison.first.noise, comparison.first.multiple) == (0.0, math.inf)
+    assert any("repeat exactly" in note and "noise is zero" in note for note in comparison.notes)
+    assert "the reference repeats exactly here" in str(comparison)
     assert clew.diff(a, b).equal
-    assert clew.diff(a, b, reference=again, atol=1e-12).equal
+    assert clew.diff(a, b, reference=reference, atol=1e-12).equal
 
 
 def test_noise_counts_from_the_moment_it_was_seen(tmp_path: Path) -> None:
-    a, again, b = runs(tmp_path, {"x": [1.0, 1.0, 1.0]}, {"x": [1.0, 1.0, 2.0]}, {"x": [1.0, 1.5, 2.5]})
-    assert [one.b for one in clew.diff(a, b, reference=again).differences] == [1.5]
+    a, reference, b = runs(tmp_path, {"x": [1.0, 1.0, 1.0]}, {"x": [1.0, 1.0, 2.0]}, {"x": [1.0, 1.5, 2.5]})
+    assert [difference.b for difference in clew.diff(a, b, reference=reference).differences] == [1.5]
 
 
-def test_what_the_reference_only_held_is_noise_from_then_on_and_not_before(tmp_path: Path) -> None:
+def test_a_value_that_the_reference_held_is_noise_only_from_then_on(tmp_path: Path) -> None:
     made = []
     for name, values in (("a", [1.0, 1.0, 1.0]), ("again", [1.0, 1.0, 1.1]), ("b", [1.05, 1.05, 1.05])):
-        written = Written(tmp_path, f"120000-{name}")
-        shard = written.shard()
+        writer = Written(tmp_path, f"120000-{name}")
+        shard = writer.shard()
         call = shard.call()
         for step, value in enumerate(values):
             shard.step(call, step)
@@ -56,30 +58,30 @@ def test_what_the_reference_only_held_is_noise_from_then_on_and_not_before(tmp_p
                 shard.change(call, "x", value)
         shard.end(call)
         shard.close()
-        made.append(written.open())
-    found = clew.diff(made[0], made[2], reference=made[1])
-    assert (found.first.step, found.first.noise) == (0, 0.0)
+        made.append(writer.open())
+    comparison = clew.diff(made[0], made[2], reference=made[1])
+    assert (comparison.first.step, comparison.first.noise) == (0, 0.0)
 
 
-def test_what_is_never_the_same_and_no_number_says_nothing(tmp_path: Path) -> None:
-    a, again, b = runs(
+def test_a_place_that_never_repeats_and_is_not_a_number_is_ignored(tmp_path: Path) -> None:
+    a, reference, b = runs(
         tmp_path, {"id": ["one"], "x": ["k"]}, {"id": ["two"], "x": ["k"]}, {"id": ["three"], "x": ["l"]}
     )
-    assert [one.name for one in clew.diff(a, b, reference=again).differences] == ["x"]
+    assert [difference.name for difference in clew.diff(a, b, reference=reference).differences] == ["x"]
 
 
 def test_arrays_have_noise_too(tmp_path: Path) -> None:
     base = np.arange(2000.0)
-    a, again, b, c = runs(tmp_path, *({"w": [base + add]} for add in (0.0, 1e-3, 2e-3, 1e-1)))
-    assert clew.diff(a, b, reference=again).equal
-    assert round(clew.diff(a, c, reference=again).first.multiple) == 100
+    a, reference, b, c = runs(tmp_path, *({"w": [base + add]} for add in (0.0, 1e-3, 2e-3, 1e-1)))
+    assert clew.diff(a, b, reference=reference).equal
+    assert round(clew.diff(a, c, reference=reference).first.multiple) == 100
 
 
 def test_a_place_the_reference_does_not_have_is_judged_by_the_defaults(tmp_path: Path) -> None:
-    a, again, b = runs(tmp_path, {"x": [1.0], "y": [1.0]}, {"x": [1.0]}, {"x": [1.0], "y": [1.0 + 1e-12]})
-    assert clew.diff(a, b, reference=again).equal
+    a, reference, b = runs(tmp_path, {"x": [1.0], "y": [1.0]}, {"x": [1.0]}, {"x": [1.0], "y": [1.0 + 1e-12]})
+    assert clew.diff(a, b, reference=reference).equal
 
 
-def test_a_reference_that_is_one_of_the_two_is_said_to_be_none(tmp_path: Path) -> None:
+def test_a_note_tells_if_the_reference_is_one_of_the_two_runs(tmp_path: Path) -> None:
     a, b = runs(tmp_path, {"x": [1.0]}, {"x": [2.0]})
     assert any("the reference is A itself" in note for note in clew.diff(a, b, reference=a).notes)

@@ -1,6 +1,6 @@
-"""Random programs, really recorded twice with one number in them changed: the first difference is where it was.
+"""Random programs are recorded twice with one number changed: the first difference is where it was changed.
 
-What is true comes from the same program with a plain list in place of clew: the first entry that is another one.
+The expected difference comes from the same program with a plain list instead of clew: the first entry that differs.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class Program:
         return lines
 
     def _call(self, place: int, names: list[str]) -> str:
-        other = self.random.randint(place + 1, self.count - 1)
-        more = ", 2" if self.recursive[other] else ""
-        return f"f{other}({self.random.choice(names)}{more})"
+        callee = self.random.randint(place + 1, self.count - 1)
+        more = ", 2" if self.recursive[callee] else ""
+        return f"f{callee}({self.random.choice(names)}{more})"
 
     def _number(self, names: list[str]) -> str:
         self.constants += 1
-        one, other = self.random.choice(names), self.random.choice(names)
-        return f"{one} * 0.5 + {other} + {self.random.randint(1, 9)} + MORE[{self.constants - 1}]"
+        one, callee = self.random.choice(names), self.random.choice(names)
+        return f"{one} * 0.5 + {callee} + {self.random.randint(1, 9)} + MORE[{self.constants - 1}]"
 
     def plain(self, planted: int) -> list[tuple[str, str, float]]:
         """What happens, in order, as plain entries of a list."""
@@ -78,8 +78,8 @@ class Program:
     def recorded(self, path: Path, probe: str, planted: int) -> Any:
         text = re.sub(r" *#(ARG|SET).*\n", "", self.source)
         text = re.sub(r"#RETURN \d (\w)", r"return \1", text)
-        wanted = r"^def f0" if probe == "follow" else r"^def f"
-        text = re.sub(wanted, lambda found: f"{PROBES[probe]}\n{found[0]}", text, flags=re.MULTILINE)
+        pattern = r"^def f0" if probe == "follow" else r"^def f"
+        text = re.sub(pattern, lambda match: f"{PROBES[probe]}\n{match[0]}", text, flags=re.MULTILINE)
         path.write_text(f"import clew\nMORE = {self.more(planted)}\n{text}")
         spec = importlib.util.spec_from_file_location(path.stem, path)
         assert spec is not None
@@ -101,6 +101,8 @@ def test_the_first_difference_is_where_a_plain_list_first_differs(
     seen = ("p", "q", "r") if probe == "watch" else ("x", "return")
     pairs = zip(program.plain(-1), program.plain(planted), strict=True)
     expected = next(((*a, b[2]) for a, b in pairs if a != b and a[1] in seen), None)
-    runs = [program.recorded(tmp_path / f"{probe}{seed}_{one}.py", probe, one) for one in (-1, planted)]
-    found = clew.diff(*runs, rtol=0, ignore=["(arguments)", "(result)"]).first
-    assert (None if found is None else (found.function, found.name, found.a, found.b)) == expected
+    runs = [program.recorded(tmp_path / f"{probe}{seed}_{item}.py", probe, item) for item in (-1, planted)]
+    difference = clew.diff(*runs, rtol=0, ignore=["(arguments)", "(result)"]).first
+    assert (
+        None if difference is None else (difference.function, difference.name, difference.a, difference.b)
+    ) == expected

@@ -1,4 +1,4 @@
-"""Two sequences aligned: against a slow simple oracle where that is possible, by what must hold where it is not."""
+"""Sequences are aligned like by a slow simple oracle, or with the required properties where there is none."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def test_short_sequences_are_aligned_as_well_as_can_be(a: list[int], b: list[int
 @given(SHORT, SHORT)
 @settings(max_examples=100)
 def test_the_way_for_long_sequences_is_valid_on_short_ones_and_no_worse_than_difflib_by_half(a, b) -> None:
-    kept, sequence.EXACT = sequence.EXACT, 0
+    places, sequence.EXACT = sequence.EXACT, 0
     try:
         pairs = aligned(a, b)
     finally:
-        sequence.EXACT = kept
+        sequence.EXACT = places
     assert is_valid(a, b, pairs)
     simple = sum(block.size for block in SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks())
     assert len(pairs) >= simple / 2
@@ -58,7 +58,7 @@ def test_the_way_for_long_sequences_is_valid_on_short_ones_and_no_worse_than_dif
 
 @given(st.lists(st.integers(0, 40), min_size=200, max_size=600), st.integers(0, 10**6), st.integers(1, 5))
 @settings(max_examples=12)
-def test_what_was_put_into_a_long_sequence_is_all_that_is_left_over(base: list[int], seed: int, count: int) -> None:
+def test_only_inserted_items_of_a_long_sequence_remain_unpaired(base: list[int], seed: int, count: int) -> None:
     place = seed % len(base)
     wider = base[:place] + [1000 + n for n in range(count)] + base[place:]
     assert len(aligned(base, wider)) == len(base)
@@ -93,10 +93,10 @@ def test_ordinals_count_the_equal_items_before(items: list[int]) -> None:
 
 @given(st.lists(st.integers(0, 50), max_size=30, unique=True))
 def test_the_longest_ascent_is_the_longest(items: list[int]) -> None:
-    kept = longest_ascent(np.array(items, np.int64)).tolist()
-    chosen = [items[place] for place in kept]
+    places = longest_ascent(np.array(items, np.int64)).tolist()
+    chosen = [items[place] for place in places]
     assert chosen == sorted(chosen)
-    assert len(kept) == longest(items, sorted(items))
+    assert len(places) == longest(items, sorted(items))
 
 
 def test_a_common_beginning_is_counted() -> None:

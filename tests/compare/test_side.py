@@ -48,11 +48,14 @@ def in_threads(name: str, *, factor: int = 1) -> Any:
     return run
 
 
-def test_what_threads_did_is_compared_thread_by_thread(runs_folder: Path) -> None:
+def test_runs_are_compared_thread_by_thread(runs_folder: Path) -> None:
     assert clew.diff(in_threads("a"), in_threads("b"), ignore="some").equal
-    found = clew.diff(in_threads("c"), in_threads("d", factor=7), ignore="some")
-    assert [(one.name, one.a, one.b) for one in found.differences] == [("factor", 1, 7), ("return", 24, 168)]
-    assert found.differences[1].role == "propagator"
+    comparison = clew.diff(in_threads("c"), in_threads("d", factor=7), ignore="some")
+    assert [(difference.name, difference.a, difference.b) for difference in comparison.differences] == [
+        ("factor", 1, 7),
+        ("return", 24, 168),
+    ]
+    assert comparison.differences[1].role == "propagator"
 
 
 @clew.stage("clean")
@@ -71,17 +74,20 @@ def through(name: str, order: list[int], bad: int | None = None) -> Any:
 @pytest.mark.parametrize("function", ["clean"])
 def test_items_and_stages_are_compared(runs_folder: Path, function: str) -> None:
     assert clew.diff(through("a", [0, 1, 2]), through("b", [0, 1, 2])).equal
-    found = clew.diff(through("c", [0, 1, 2]), through("d", [0, 1, 2], bad=1))
-    assert [(one.name, one.function) for one in found.differences] == [("row", function), ("result", function)]
-    assert [one.role for one in found.differences] == ["unknown", "propagator"]
-    assert [one.name for one in found.differences[1].inputs] == ["row"]
+    comparison = clew.diff(through("c", [0, 1, 2]), through("d", [0, 1, 2], bad=1))
+    assert [(difference.name, difference.function) for difference in comparison.differences] == [
+        ("row", function),
+        ("result", function),
+    ]
+    assert [difference.role for difference in comparison.differences] == ["unknown", "propagator"]
+    assert [argument.name for argument in comparison.differences[1].inputs] == ["row"]
 
 
-def test_what_a_counting_loop_calls_has_the_step_it_was_called_at(tmp_path: Path) -> None:
+def test_calls_in_a_counting_loop_have_its_step(tmp_path: Path) -> None:
     runs = []
     for name, more in (("a", 0.0), ("b", 0.5)):
-        written = Written(tmp_path, f"120000-{name}")
-        shard = written.shard()
+        writer = Written(tmp_path, f"120000-{name}")
+        shard = writer.shard()
         train = shard.call("train")
         shard.end(shard.call("setup", parent=train))
         for step in range(10, 13):
@@ -93,8 +99,8 @@ def test_what_a_counting_loop_calls_has_the_step_it_was_called_at(tmp_path: Path
             shard.end(outer)
         shard.end(train)
         shard.close()
-        runs.append(written.open())
-    found = clew.diff(*runs)
-    assert (found.first.step, found.first.ordinal) == (11, (2, 3))
-    assert [(node.label, node.differ) for node in found.steps.children] == [("10", 0), ("11", 1), ("12", 0)]
-    assert "`x` at step 11 in call 2 of 3 of inner" in str(found)
+        runs.append(writer.open())
+    comparison = clew.diff(*runs)
+    assert (comparison.first.step, comparison.first.ordinal) == (11, (2, 3))
+    assert [(node.label, node.differ) for node in comparison.steps.children] == [("10", 0), ("11", 1), ("12", 0)]
+    assert "`x` at step 11 in call 2 of 3 of inner" in str(comparison)

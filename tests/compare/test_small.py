@@ -1,4 +1,4 @@
-"""Small values are judged many at a time, and come to the same as one by one."""
+"""Small values judged many at a time have the same results as one by one."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ VALUES = st.one_of(
 PLAIN = st.one_of(NUMBERS, st.integers(-3, 3), st.sampled_from([2**60, 2**60 + 1, 10**400]), st.booleans())
 
 
-def told(a: Any, b: Any, **options: Any) -> Any:
-    found = clew.diff(a, b, **options)
-    verdict = found._comparison.verdict
+def compared_values(a: Any, b: Any, **options: Any) -> Any:
+    comparison = clew.diff(a, b, **options)
+    verdict = comparison._comparison.verdict
     pairs = sorted(zip(verdict.a.tolist(), verdict.b.tolist(), verdict.magnitude.tolist(), strict=True))
-    return pairs, {key: value for key, value in found.summary().items() if key != "within_worst"}
+    return pairs, {key: value for key, value in comparison.summary().items() if key != "within_worst"}
 
 
 @given(data=st.lists(st.tuples(VALUES, VALUES), min_size=9, max_size=20), exact=st.booleans())
@@ -43,7 +43,7 @@ def told(a: Any, b: Any, **options: Any) -> Any:
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_together_they_are_judged_as_one_by_one(
+def test_values_judged_together_have_the_results_of_single_ones(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, data: Any, exact: bool
 ) -> None:
     base = tmp_path_factory.mktemp("small")
@@ -52,10 +52,10 @@ def test_together_they_are_judged_as_one_by_one(
         for side in (0, 1)
     ]
     options: Any = {"rtol": 0} if exact else {}
-    together = told(*runs, **options)
+    together = compared_values(*runs, **options)
     with monkeypatch.context() as patch:
-        patch.setattr(small, "_FEW", 10**9)
-        assert together == told(*runs, **options)
+        patch.setattr(small, "_FEWEST", 10**9)
+        assert together == compared_values(*runs, **options)
 
 
 @given(
@@ -67,21 +67,21 @@ def test_together_they_are_judged_as_one_by_one(
 def test_plain_numbers_in_containers_are_judged_as_arrays_are(
     monkeypatch: pytest.MonkeyPatch, pairs: Any, options: Any, allowed: float | None
 ) -> None:
-    given = {"rtol": None, "atol": None, "ulp": None} | options
-    asked = Settings.of(**given, ignore=(), only=(), map=None, factor=3.0, reference=False, common=False)
+    tolerances = {"rtol": None, "atol": None, "ulp": None} | options
+    diff_settings = Settings.of(**tolerances, ignore=(), only=(), map=None, factor=3.0, reference=False, common=False)
     a, b = ([pair[side] for pair in pairs] for side in (0, 1))
-    quick = Walk(asked, allowed).compare(a, b)
+    quick = Walk(diff_settings, allowed).compare(a, b)
     with monkeypatch.context() as patch:
         patch.setattr(values, "_PLAIN", frozenset())
-        slow = Walk(asked, allowed).compare(a, b)
+        slow = Walk(diff_settings, allowed).compare(a, b)
     assert (quick.differ, quick.identical, quick.magnitude) == (slow.differ, slow.identical, slow.magnitude)
 
 
-def test_their_noise_is_their_places_own(tmp_path: Path) -> None:
+def test_small_values_have_the_noise_of_their_place(tmp_path: Path) -> None:
     def changes(add: float) -> dict[str, list[Any]]:
         return {"x": [np.float32(n + add) for n in range(20)], "y": [np.full(3, n + 2 * add) for n in range(20)]}
 
-    a, again, b = (simple_run(tmp_path, changes(add), name=f"120000-{add}") for add in (0.0, 0.25, 1.0))
-    found = clew.diff(a, b, reference=again)
-    assert {round(one.multiple, 3) for one in found.differences} == {4.0}
-    assert clew.diff(a, b, reference=again, noise=4).equal
+    a, reference, b = (simple_run(tmp_path, changes(add), name=f"120000-{add}") for add in (0.0, 0.25, 1.0))
+    comparison = clew.diff(a, b, reference=reference)
+    assert {round(difference.multiple, 3) for difference in comparison.differences} == {4.0}
+    assert clew.diff(a, b, reference=reference, noise=4).equal

@@ -1,4 +1,4 @@
-"""The same model trained twice; one layer of it changed: that layer is where the runs first differ."""
+"""A model is trained twice with one layer changed: the runs first differ in that layer."""
 
 from __future__ import annotations
 
@@ -67,40 +67,40 @@ def one_thread() -> Any:
 
 
 def test_the_same_training_twice_is_equal_bit_for_bit(runs_folder: Path) -> None:
-    found = clew.diff(train("a"), train("b"), rtol=0)
-    assert found.equal
-    assert found.summary()["identical"] == found.compared > 20
+    comparison = clew.diff(train("a"), train("b"), rtol=0)
+    assert comparison.equal
+    assert comparison.summary()["identical"] == comparison.compared > 20
 
 
 @pytest.mark.parametrize("changed", [{"half": 3, "net": HalfNet}, {"nudged": 3}])
 def test_the_changed_layer_is_where_the_runs_first_differ(runs_folder: Path, changed: dict[str, Any]) -> None:
-    found = clew.diff(train("a"), train("b", **changed), map={"Net": "HalfNet"} if "net" in changed else None)
-    first = found.first
+    comparison = clew.diff(train("a"), train("b", **changed), map={"Net": "HalfNet"} if "net" in changed else None)
+    first = comparison.first
     assert first is not None
     assert (first.name, first.step, first.role) == ("layers.3", 0, "producer")
-    assert [(one.name, one.equal) for one in first.inputs] == [("layers.3.input", True)]
-    later = [one for one in found.differences if one.step == 0][1:]
-    assert [one.name for one in later] == ["layers.4.input", "layers.4"]
-    assert {one.role for one in later} == {"propagator"}
+    assert [(argument.name, argument.equal) for argument in first.inputs] == [("layers.3.input", True)]
+    later = [difference for difference in comparison.differences if difference.step == 0][1:]
+    assert [item.name for item in later] == ["layers.4.input", "layers.4"]
+    assert {item.role for item in later} == {"propagator"}
     if "half" in changed:
         assert first.measure.dtypes == ("float32", "bfloat16")
         assert "after widening" in first.measure.note
 
 
-def test_without_inputs_the_changed_layer_is_told_by_what_came_before_it(runs_folder: Path) -> None:
-    found = clew.diff(train("a", paths=["layers.*"]), train("b", nudged=2, paths=["layers.*"]))
-    assert (found.first.name, found.first.role) == ("layers.2", "producer")
-    assert "its inputs were not recorded" in found.first.reason
+def test_without_inputs_the_changed_layer_is_recognised_by_earlier_values(runs_folder: Path) -> None:
+    comparison = clew.diff(train("a", paths=["layers.*"]), train("b", nudged=2, paths=["layers.*"]))
+    assert (comparison.first.name, comparison.first.role) == ("layers.2", "producer")
+    assert "its inputs were not recorded" in comparison.first.reason
 
 
-def test_with_their_parameters_recorded_later_iterations_are_told_too(runs_folder: Path) -> None:
+def test_with_recorded_parameters_later_iterations_are_explained_too(runs_folder: Path) -> None:
     paths = [*PATHS, "layers.*.weight"]
-    found = clew.diff(train("a", paths=paths), train("b", nudged=2, paths=paths))
-    assert (found.first.name, found.first.step) == ("layers.2.weight", 0)
-    assert (found.first.role, "before the recording began" in found.first.reason) == ("unknown", True)
-    later = next(one for one in found.differences if one.name == "layers.0.weight")
+    comparison = clew.diff(train("a", paths=paths), train("b", nudged=2, paths=paths))
+    assert (comparison.first.name, comparison.first.step) == ("layers.2.weight", 0)
+    assert (comparison.first.role, "before the recording began" in comparison.first.reason) == ("unknown", True)
+    later = next(difference for difference in comparison.differences if difference.name == "layers.0.weight")
     assert (later.step, later.role) == (1, "propagator")
-    output = next(one for one in found.differences if one.name == "layers.2")
+    output = next(difference for difference in comparison.differences if difference.name == "layers.2")
     assert (output.role, "`layers.2.weight` differs already" in output.reason) == ("propagator", True)
 
 
@@ -117,8 +117,8 @@ def test_a_model_whose_modules_were_renamed_is_compared_with_map(runs_folder: Pa
             return x
 
     a, b = train("a"), train("b", net=Renamed, paths=["blocks.*", "blocks.*.input"])
-    found = clew.diff(a, b, map={"layers": "blocks"})
-    assert found.equal, str(found)
+    comparison = clew.diff(a, b, map={"layers": "blocks"})
+    assert comparison.equal, str(comparison)
 
 
 def test_a_container_of_tensors_of_another_type_is_equal_and_not_identical(runs_folder: Path) -> None:

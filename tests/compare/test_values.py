@@ -1,4 +1,4 @@
-"""Two values beside each other: numbers, text, containers, arrays, and what was not kept in full."""
+"""Comparison of two values: numbers, text, containers, arrays, and values not kept in full."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def diff(tmp_path: Path, a: Any, b: Any, **options: Any) -> Diff:
 
 
 def first(tmp_path: Path, a: Any, b: Any, **options: Any) -> Difference:
-    found = diff(tmp_path, a, b, **options).first
-    assert found is not None
-    return found
+    difference = diff(tmp_path, a, b, **options).first
+    assert difference is not None
+    return difference
 
 
 # ---- numbers
 
 
 @pytest.mark.parametrize("pair", [(1.0, 1.0), (NAN, NAN), (INF, INF), (-0.0, 0.0), (1, 1.0), (True, 1), (None, None)])
-def test_what_is_the_same_number_is_equal(tmp_path: Path, pair: tuple[Any, Any]) -> None:
+def test_equal_numbers_are_equal(tmp_path: Path, pair: tuple[Any, Any]) -> None:
     assert diff(tmp_path, *pair, rtol=0).equal
 
 
-def test_the_sign_of_zero_and_the_type_of_a_number_are_told_as_not_identical(tmp_path: Path) -> None:
+def test_numbers_of_another_sign_of_zero_or_type_are_not_identical(tmp_path: Path) -> None:
     runs = [simple_run(tmp_path, {"v": v}, name=f"12000{n}-z") for n, v in enumerate(([0.0, 1], [-0.0, 1.0]))]
     summary = clew.diff(*runs).summary()
     assert (summary["identical"], summary["within"], summary["differ"]) == (2, 2, 0)  # arguments and result, beside
@@ -52,17 +52,17 @@ def test_the_sign_of_zero_and_the_type_of_a_number_are_told_as_not_identical(tmp
 @pytest.mark.parametrize(
     "pair", [(1.0, 2.0), (NAN, 1.0), (INF, -INF), (INF, 1e308), (1, 2), (None, 0), (DELETED, 1), ("a", 1.0), (1, "1")]
 )
-def test_what_is_another_value_differs(tmp_path: Path, pair: tuple[Any, Any]) -> None:
+def test_different_values_differ(tmp_path: Path, pair: tuple[Any, Any]) -> None:
     one = first(tmp_path, *pair)
     assert repr((one.a, one.b)) == repr(pair)
 
 
-def test_without_a_tolerance_rounding_of_floats_is_let_pass_and_whole_numbers_are_exact(tmp_path: Path) -> None:
+def test_by_default_rounding_of_floats_passes_and_integers_are_exact(tmp_path: Path) -> None:
     assert diff(tmp_path, 1.0, 1.0 + 1e-9).equal
     assert not diff(tmp_path / "b", 10**9, 10**9 + 1).equal
 
 
-def test_a_given_tolerance_replaces_the_defaults_also_for_whole_numbers(tmp_path: Path) -> None:
+def test_an_explicit_tolerance_replaces_the_defaults_also_for_integers(tmp_path: Path) -> None:
     assert diff(tmp_path / "1", 100, 101, rtol=0.01).equal
     assert not diff(tmp_path / "2", 1.0, 1.0 + 1e-9, atol=1e-12).equal
     assert diff(tmp_path / "3", 1.0, math.nextafter(1.0, 2), ulp=1).equal
@@ -70,8 +70,8 @@ def test_a_given_tolerance_replaces_the_defaults_also_for_whole_numbers(tmp_path
 
 
 def test_numbers_are_measured(tmp_path: Path) -> None:
-    found = first(tmp_path, 2.0, 2.5).measure
-    assert (found.max_abs, found.max_rel, found.max_ulp) == (0.5, 0.25, 2**50)
+    measure = first(tmp_path, 2.0, 2.5).measure
+    assert (measure.max_abs, measure.max_rel, measure.max_ulp) == (0.5, 0.25, 2**50)
 
 
 def test_a_number_is_compared_with_an_array_that_holds_one(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_number_is_compared_with_an_array_that_holds_one(tmp_path: Path) -> No
 # ---- text and containers
 
 
-def test_texts_are_told_apart_with_the_place(tmp_path: Path) -> None:
+def test_the_note_tells_where_texts_begin_to_differ(tmp_path: Path) -> None:
     assert "character 2" in first(tmp_path, "abc", "abd").measure.note
 
 
@@ -97,7 +97,7 @@ def test_texts_are_told_apart_with_the_place(tmp_path: Path) -> None:
         ([np.zeros(3)], [np.ones(3)], "[0]"),
     ],
 )
-def test_in_containers_the_way_to_the_first_difference_is_told(tmp_path: Path, a: Any, b: Any, path: str) -> None:
+def test_the_path_leads_to_the_first_difference_in_a_container(tmp_path: Path, a: Any, b: Any, path: str) -> None:
     assert first(tmp_path, a, b).measure.path == path
 
 
@@ -125,18 +125,18 @@ def test_arrays_are_measured(tmp_path: Path) -> None:
     b = a.copy()
     b[1, 2] += 0.5
     b[2, 3] = NAN
-    found = first(tmp_path, a, b).measure
-    assert (found.max_abs, found.count, found.inexact, found.total) == (0.5, 2, 2, 12)
-    assert (found.first_index, found.worst_index, found.nonfinite_index) == ((1, 2), (1, 2), (2, 3))
-    assert (found.first_values, found.nan, found.inf) == ((6.0, 6.5), (0, 1), (0, 0))
-    assert found.max_rel == pytest.approx(0.5 / 6)
-    assert found.cosine is not None
-    assert 0.99 < found.cosine < 1
+    measure = first(tmp_path, a, b).measure
+    assert (measure.max_abs, measure.count, measure.inexact, measure.total) == (0.5, 2, 2, 12)
+    assert (measure.first_index, measure.worst_index, measure.nonfinite_index) == ((1, 2), (1, 2), (2, 3))
+    assert (measure.first_values, measure.nan, measure.inf) == ((6.0, 6.5), (0, 1), (0, 0))
+    assert measure.max_rel == pytest.approx(0.5 / 6)
+    assert measure.cosine is not None
+    assert 0.99 < measure.cosine < 1
 
 
-def test_shapes_and_dtypes_are_told(tmp_path: Path) -> None:
-    found = first(tmp_path, np.zeros((2, 3)), np.zeros((3, 2))).measure
-    assert found.shapes == ((2, 3), (3, 2))
+def test_differing_shapes_and_dtypes_are_reported(tmp_path: Path) -> None:
+    measure = first(tmp_path, np.zeros((2, 3)), np.zeros((3, 2))).measure
+    assert measure.shapes == ((2, 3), (3, 2))
     widened = first(tmp_path / "b", np.zeros(3, np.float32), np.ones(3, np.float64)).measure
     assert widened.dtypes == ("float32", "float64")
     assert "after widening" in widened.note
@@ -149,14 +149,14 @@ def test_arrays_of_two_types_are_compared_with_the_tolerance_of_the_coarser(tmp_
 
 
 @pytest.mark.parametrize("count", [1, 20])
-def test_arrays_that_only_have_another_dtype_are_equal_and_that_is_said(tmp_path: Path, count: int) -> None:
+def test_arrays_that_only_have_another_dtype_are_equal_and_a_note_tells_it(tmp_path: Path, count: int) -> None:
     a, b = (
         simple_run(tmp_path, {"v": [np.full(3, n, dtype) for n in range(count)]}, name=f"120000-{dtype}")
         for dtype in ("float32", "float64")
     )
-    found = clew.diff(a, b, only="v")
-    assert (found.equal, found.summary()["identical"]) == (True, 0)
-    assert any("float32 in A and float64 in B" in note and note.startswith(f"{count} arr") for note in found.notes)
+    comparison = clew.diff(a, b, only="v")
+    assert (comparison.equal, comparison.summary()["identical"]) == (True, 0)
+    assert any("float32 in A and float64 in B" in note and note.startswith(f"{count} arr") for note in comparison.notes)
 
 
 def test_nan_and_inf_at_the_same_places_are_equal(tmp_path: Path) -> None:
@@ -172,11 +172,11 @@ def test_large_arrays_are_read_in_pieces_and_the_place_is_right(tmp_path: Path) 
     a = np.zeros((4, 100_000), np.float32)
     b = a.copy()
     b[3, 99_999] = 1.0
-    found = first(tmp_path, a, b).measure
-    assert (found.first_index, found.count) == ((3, 99_999), 1)
+    measure = first(tmp_path, a, b).measure
+    assert (measure.first_index, measure.count) == ((3, 99_999), 1)
 
 
-def test_whole_numbers_are_told_apart_exactly(tmp_path: Path) -> None:
+def test_integers_are_compared_exactly(tmp_path: Path) -> None:
     a = np.array([2**62, 5], np.int64)
     b = np.array([2**62 + 1, 5], np.int64)
     assert first(tmp_path, a, b).measure.max_abs == 1.0
@@ -193,15 +193,15 @@ def test_whole_numbers_are_told_apart_exactly(tmp_path: Path) -> None:
     ],
 )
 def test_arrays_of_other_types_are_compared_too(tmp_path: Path, a: Any, b: Any) -> None:
-    found = first(tmp_path, a, b).measure
-    assert (found.count, found.first_index) == (1, (len(a) - 1,))
+    measure = first(tmp_path, a, b).measure
+    assert (measure.count, measure.first_index) == (1, (len(a) - 1,))
 
 
 def test_times_of_two_units_are_compared_as_times(tmp_path: Path) -> None:
     days, seconds = np.array(["2020-01-01", "2020-01-02"], "M8[D]"), np.array(["2020-01-01", "2020-01-02"], "M8[s]")
     assert diff(tmp_path / "1", days, seconds).equal
-    found = first(tmp_path / "2", days, seconds + np.timedelta64(5, "s")).measure
-    assert (found.max_abs, found.count) == (5, 2)
+    measure = first(tmp_path / "2", days, seconds + np.timedelta64(5, "s")).measure
+    assert (measure.max_abs, measure.count) == (5, 2)
 
 
 def test_the_index_and_the_order_of_columns_are_part_of_a_table(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_the_index_and_the_order_of_columns_are_part_of_a_table(tmp_path: Path) 
     assert first(tmp_path / "3", table, table[["b", "a"]]).measure.path == ".columns[0]"
 
 
-def test_masks_are_compared_and_what_they_hide_is_not(tmp_path: Path) -> None:
+def test_masks_are_compared_and_masked_values_are_not(tmp_path: Path) -> None:
     masked = np.ma.array([1, 2, 3], mask=[0, 0, 1])
     assert diff(tmp_path / "1", masked, np.ma.array([1, 2, 99], mask=[0, 0, 1])).equal
     assert first(tmp_path / "2", masked, np.ma.array([1, 2, 3], mask=[0, 0, 0])).measure.path == ".mask"
@@ -224,15 +224,15 @@ def test_of_long_lists_the_ends_and_the_lengths_are_compared(tmp_path: Path) -> 
     assert "the kept part" in first(tmp_path / "1", [*many, 1], [*many, 2]).measure.path
     assert "length 200,000 against 200,001" in first(tmp_path / "2", many, [*many, 2]).measure.note
     middle = [*many[:100_000], -1, *many[100_001:]]
-    found = diff(tmp_path / "3", many, middle, only="v")
-    assert (len(found.differences), [one.name for one in found.not_compared]) == (0, ["v"])
+    comparison = diff(tmp_path / "3", many, middle, only="v")
+    assert (len(comparison.differences), [entry.name for entry in comparison.not_compared]) == (0, ["v"])
 
 
-def test_what_only_one_container_has_is_said_so(tmp_path: Path) -> None:
+def test_items_that_only_one_container_has_are_reported(tmp_path: Path) -> None:
     assert first(tmp_path, {"a": 1, "b": 2}, {"a": 1}).measure.note == "only in the first"
 
 
-def test_of_sets_it_is_told_what_only_one_of_them_has(tmp_path: Path) -> None:
+def test_items_that_only_one_set_has_are_reported(tmp_path: Path) -> None:
     assert first(tmp_path, {1, 2, 3}, {1, 2, 4}).measure.note == "only in the first: 3; only in the second: 4"
 
 
@@ -292,26 +292,26 @@ def kept(array: Any, keep: str) -> Value:
     return capture(array, parse_keep(keep)).value
 
 
-def test_summaries_that_agree_by_hash_are_equal_and_said_to_be_compared_so(tmp_path: Path) -> None:
+def test_summaries_with_equal_hashes_are_equal_and_counted_as_by_hash(tmp_path: Path) -> None:
     a = np.arange(50_000.0)
-    found = diff(tmp_path, kept(a, "summary"), kept(a, "summary"))
-    assert found.equal
-    assert found.summary()["by_hash"] == 1
-    assert "1 by hash" in str(found)
+    comparison = diff(tmp_path, kept(a, "summary"), kept(a, "summary"))
+    assert comparison.equal
+    assert comparison.summary()["by_hash"] == 1
+    assert "1 by hash" in str(comparison)
 
 
-def test_summaries_that_differ_are_told_and_said_to_be_summaries(tmp_path: Path) -> None:
+def test_summaries_that_differ_are_counted_as_by_summary(tmp_path: Path) -> None:
     a = np.arange(50_000.0)
-    found = diff(tmp_path, kept(a, "summary"), kept(a + 1, "summary"))
-    assert len(found.differences) == 1
-    assert found.summary()["by_summary"] == 1
+    comparison = diff(tmp_path, kept(a, "summary"), kept(a + 1, "summary"))
+    assert len(comparison.differences) == 1
+    assert comparison.summary()["by_summary"] == 1
 
 
-def test_of_summaries_that_differ_the_statistics_are_told(tmp_path: Path) -> None:
+def test_the_note_lists_the_statistics_that_differ(tmp_path: Path) -> None:
     a = np.arange(50_000.0)
-    found = first(tmp_path, kept(a, "summary"), a * 2).measure
-    assert "max 49999 against 99998" in found.note
-    assert "nothing" not in found.note
+    measure = first(tmp_path, kept(a, "summary"), a * 2).measure
+    assert "max 49999 against 99998" in measure.note
+    assert "nothing" not in measure.note
 
 
 def test_a_summary_is_compared_with_what_was_kept_in_full(tmp_path: Path) -> None:
@@ -323,34 +323,34 @@ def test_a_summary_is_compared_with_what_was_kept_in_full(tmp_path: Path) -> Non
     assert not diff(tmp_path / "3", kept(a, "summary"), a * 2).equal
 
 
-def test_where_exactness_is_asked_hashes_that_differ_are_a_difference(tmp_path: Path) -> None:
+def test_with_exact_tolerance_different_hashes_are_a_difference(tmp_path: Path) -> None:
     a = np.arange(50_000.0)
     b = a.copy()
     b[7] += 1e-12
     assert not diff(tmp_path, kept(a, "summary"), kept(b, "summary"), rtol=0).equal
 
 
-def test_what_clew_does_not_look_into_is_counted_as_not_compared(tmp_path: Path) -> None:
+def test_opaque_values_are_counted_as_not_compared(tmp_path: Path) -> None:
     opaque = Value("some.Lock", None, kept=Kept.OPAQUE, why="clew does not look into it", summary=Summary())
-    found = diff(tmp_path, opaque, opaque)
-    assert [(one.name, one.count) for one in found.not_compared] == [("v", 1)]
-    assert "does not look into it" in found.not_compared[0].why
-    assert "not compared" in str(found)
+    comparison = diff(tmp_path, opaque, opaque)
+    assert [(entry.name, entry.count) for entry in comparison.not_compared] == [("v", 1)]
+    assert "does not look into it" in comparison.not_compared[0].why
+    assert "not compared" in str(comparison)
 
 
-def test_what_is_told_of_a_number_in_a_container_is_said_once(tmp_path: Path) -> None:
-    found = first(tmp_path, {"n": 3, "m": 1}, {"n": 5, "m": 1}).measure
-    assert (found.path, found.note, found.cosine, found.count) == ("['n']", "", None, 1)
+def test_the_difference_of_a_number_in_a_container_is_reported_once(tmp_path: Path) -> None:
+    measure = first(tmp_path, {"n": 3, "m": 1}, {"n": 5, "m": 1}).measure
+    assert (measure.path, measure.note, measure.cosine, measure.count) == ("['n']", "", None, 1)
 
 
-def test_bytes_that_are_fewer_than_the_shape_says_are_not_compared(tmp_path: Path) -> None:
+def test_an_array_with_fewer_bytes_than_its_shape_needs_is_not_compared(tmp_path: Path) -> None:
     wrong = capture(np.arange(2000.0)).value
     wrong.body = wrong.body.replace("2000", "3000") if wrong.body else None
     wrong.digest = b"0" * 16
-    found = diff(tmp_path, np.arange(3000.0), wrong)
-    assert "as many as the shape says" in found.not_compared[0].why
+    comparison = diff(tmp_path, np.arange(3000.0), wrong)
+    assert "number of bytes does not fit" in comparison.not_compared[0].why
 
 
-def test_how_many_parts_of_a_container_differ_is_told(tmp_path: Path) -> None:
-    found = first(tmp_path, [np.zeros(4), 1, 2], [np.ones(4), 1, 3]).measure
-    assert (found.path, found.count, found.total, found.note) == ("[0]", 4, 4, "2 parts differ")
+def test_the_note_counts_the_differing_parts_of_a_container(tmp_path: Path) -> None:
+    measure = first(tmp_path, [np.zeros(4), 1, 2], [np.ones(4), 1, 3]).measure
+    assert (measure.path, measure.count, measure.total, measure.note) == ("[0]", 4, 4, "2 parts differ")

@@ -37,7 +37,7 @@ def test_all_results_arrive_once_though_a_worker_is_killed_half_way(client: Clie
     engine = Dask(Doubling(str(tmp_path)), client)
     for number in range(10):
         engine.submit((number, 0, 2), [number, number + 0.5])
-    found = dict(drained(engine, 10))
+    outcomes = dict(drained(engine, 10))
     for number in range(10, 14):
         engine.submit((number, 0, 1), ["wait"])
     while len(list(tmp_path.glob("at-*"))) < 2:
@@ -47,9 +47,9 @@ def test_all_results_arrive_once_though_a_worker_is_killed_half_way(client: Clie
     (tmp_path / "go").touch()
     for number in range(14, 24):
         engine.submit((number, 0, 1), [number])
-    found.update(drained(engine, 14))
+    outcomes.update(drained(engine, 14))
     engine.close()
-    assert {number: outcome.done.results for number, outcome in found.items() if outcome.done} == {
+    assert {number: outcome.done.results for number, outcome in outcomes.items() if outcome.done} == {
         **{number: [number * 2, number * 2 + 1.0] for number in range(10)},
         **{number: ["waited"] for number in range(10, 14)},
         **{number: [number * 2] for number in range(14, 24)},
@@ -62,10 +62,10 @@ def test_files_are_sent_along_only_to_workers_that_do_not_see_them(client: Clien
     def sent(work: Doubling) -> Any:
         engine = Dask(work, client)
         engine.submit((0, 0, 1), ["content"])
-        done = drained(engine, 1)[0].done
+        result = drained(engine, 1)[0].done
         engine.close()
-        assert done is not None
-        return done.results[0]
+        assert result is not None
+        return result.results[0]
 
     assert sent(Doubling(here=True)) is False
     assert sent(Doubling(here=False)) is True
@@ -74,10 +74,10 @@ def test_files_are_sent_along_only_to_workers_that_do_not_see_them(client: Clien
 def test_a_cluster_will_do(cluster: LocalCluster) -> None:
     engine = Dask(Doubling(), cluster)
     engine.submit((0, 0, 1), [4])
-    done = drained(engine, 1)[0].done
+    result = drained(engine, 1)[0].done
     engine.close()
-    assert done is not None
-    assert done.results == [8]
+    assert result is not None
+    assert result.results == [8]
 
 
 def test_an_address_will_do_and_the_work_is_taken_away_afterwards(client: Client) -> None:
@@ -94,7 +94,7 @@ def test_an_address_will_do_and_the_work_is_taken_away_afterwards(client: Client
     assert set(client.run(works).values()) == {0}
 
 
-def test_workers_that_cannot_be_made_ready_are_told_of(client: Client) -> None:
+def test_workers_that_cannot_be_prepared_are_an_error(client: Client) -> None:
     engine = Dask(Doubling(broken=True), client)
     engine.submit((0, 0, 1), [1])
     with pytest.raises(GraphError, match="RuntimeError: the model is missing"):
@@ -123,7 +123,7 @@ def test_without_a_cluster_the_message_says_how_to_name_one() -> None:
         Dask(Doubling())
 
 
-def test_a_result_that_has_come_counts_though_its_worker_has_died_since() -> None:
+def test_a_received_result_counts_even_if_its_worker_died_since() -> None:
     class Lost:
         status = "lost"
 
@@ -133,8 +133,8 @@ def test_a_result_that_has_come_counts_though_its_worker_has_died_since() -> Non
     assert outcome.done is not None and outcome.done.results == [2]
 
 
-def test_a_cluster_that_has_no_workers_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(dask, "_LOOK", 0.0)
+def test_a_cluster_without_workers_is_abandoned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(dask, "_LOOK_INTERVAL", 0.0)
     monkeypatch.setattr(dask, "_PATIENCE", 0.05)
     with LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as empty:
         with Client(empty, set_as_default=False) as client:

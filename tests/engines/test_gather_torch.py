@@ -94,13 +94,13 @@ def mixed(rank: int) -> list[Any]:
 def values_come_bit_for_bit(rank: int, world: int) -> None:
     gatherer = Gatherer()
     sent = [Batch("a.weight", [random_tensor(torch.float32, 33, 7, seed=10 * rank + i) for i in range(3)], [4, 5, 9])]
-    found = gatherer.gather(sent)
+    batches_by_rank = gatherer.gather(sent)
     assert not gatherer.broken
     if rank:
-        assert found is None
+        assert batches_by_rank is None
         return
-    assert found is not None and len(found) == world
-    for other, batches in enumerate(found):
+    assert batches_by_rank is not None and len(batches_by_rank) == world
+    for other, batches in enumerate(batches_by_rank):
         (batch,) = batches
         assert (batch.name, batch.iterations) == ("a.weight", [4, 5, 9])
         for i, value in enumerate(batch.values):
@@ -112,12 +112,12 @@ def every_dtype_comes(rank: int, world: int) -> None:
     dtypes = [getattr(torch, name) for name in DTYPES]
     shapes = ((), (0,), (3, 0, 2), (5, 3))
     values = [random_tensor(dtype, *shape, seed=rank) for dtype in dtypes for shape in shapes]
-    found = gatherer.gather([Batch("x", values, list(range(len(values))))])
+    batches_by_rank = gatherer.gather([Batch("x", values, list(range(len(values))))])
     assert not gatherer.broken, gatherer.broken
-    if found is not None:
+    if batches_by_rank is not None:
         expected = [random_tensor(dtype, *shape, seed=1) for dtype in dtypes for shape in shapes]
-        assert len(found[1][0].values) == len(expected)
-        assert all(map(same_bits, found[1][0].values, expected))
+        assert len(batches_by_rank[1][0].values) == len(expected)
+        assert all(map(same_bits, batches_by_rank[1][0].values, expected))
 
 
 def tensors_that_do_not_lie_in_order_come_as_they_mean(rank: int, world: int) -> None:
@@ -135,34 +135,34 @@ def tensors_that_do_not_lie_in_order_come_as_they_mean(rank: int, world: int) ->
         base[:0, ::2],
     ]
     gatherer = Gatherer()
-    found = gatherer.gather([Batch("x", values, list(range(9)))])
+    batches_by_rank = gatherer.gather([Batch("x", values, list(range(9)))])
     assert not gatherer.broken
-    if found is not None:
-        for other, own in zip(found[1][0].values, values, strict=True):
+    if batches_by_rank is not None:
+        for other, own in zip(batches_by_rank[1][0].values, values, strict=True):
             assert torch.equal(other, own.resolve_conj().resolve_neg())
 
 
 def a_parameter_comes_as_a_tensor_without_grad(rank: int, world: int) -> None:
-    found = Gatherer().gather([Batch("w", [torch.nn.Parameter(torch.ones(3))], [0])])
-    if found is not None:
-        value = found[1][0].values[0]
+    batches_by_rank = Gatherer().gather([Batch("w", [torch.nn.Parameter(torch.ones(3))], [0])])
+    if batches_by_rank is not None:
+        value = batches_by_rank[1][0].values[0]
         assert type(value) is torch.Tensor and not value.requires_grad and torch.equal(value, torch.ones(3))
 
 
 def other_values_come_as_they_were_written(rank: int, world: int) -> None:
     gatherer = Gatherer()
-    found = gatherer.gather([Batch("x", mixed(rank), list(range(len(mixed(rank)))))])
+    batches_by_rank = gatherer.gather([Batch("x", mixed(rank), list(range(len(mixed(rank)))))])
     assert not gatherer.broken, gatherer.broken
-    if found is not None:
-        for value, expected in zip(found[1][0].values, mixed(1), strict=True):
+    if batches_by_rank is not None:
+        for value, expected in zip(batches_by_rank[1][0].values, mixed(1), strict=True):
             assert exactly(value, expected), (value, expected)
 
 
 def what_cannot_be_sent_whole_says_so(rank: int, world: int) -> None:
     values = [Config(), torch.eye(3).to_sparse(), torch.empty(2, device="meta")]
-    found = Gatherer().gather([Batch("x", values, [0, 1, 2])])
-    if found is not None:
-        config, sparse, meta = found[1][0].values
+    batches_by_rank = Gatherer().gather([Batch("x", values, [0, 1, 2])])
+    if batches_by_rank is not None:
+        config, sparse, meta = batches_by_rank[1][0].values
         assert isinstance(config, Object) and config.rate == 0.5
         assert isinstance(sparse, NotKept) and "sparse" in repr(sparse)
         assert isinstance(meta, NotKept) and meta.summary.shape == (2,)
@@ -171,10 +171,10 @@ def what_cannot_be_sent_whole_says_so(rank: int, world: int) -> None:
 def modes_of_the_program_have_no_say(rank: int, world: int) -> None:
     gatherer = Gatherer()
     with torch.device("meta"), torch.inference_mode():
-        found = gatherer.gather([Batch("x", [torch.ones(2, device="cpu")], [0])])
+        batches_by_rank = gatherer.gather([Batch("x", [torch.ones(2, device="cpu")], [0])])
     assert not gatherer.broken
-    if found is not None:
-        value = found[1][0].values[0]
+    if batches_by_rank is not None:
+        value = batches_by_rank[1][0].values[0]
         value += 1  # an inference tensor would refuse
         assert value.tolist() == [2.0, 2.0] and not value.is_inference()
 
@@ -185,36 +185,38 @@ def many_gatherings_follow_each_other_and_the_programs_own_collectives(rank: int
     for step in range(20):
         total = torch.tensor([float(rank)])
         pending = dist.all_reduce(total, async_op=True)
-        found = gatherer.gather([Batch("x", [torch.full((step,), float(rank))], [step])])
+        batches_by_rank = gatherer.gather([Batch("x", [torch.full((step,), float(rank))], [step])])
         pending.wait()
-        if found is not None:
-            assert found[1][0].values[0].tolist() == [1.0] * step and found[1][0].iterations == [step]
+        if batches_by_rank is not None:
+            assert batches_by_rank[1][0].values[0].tolist() == [1.0] * step and batches_by_rank[1][0].iterations == [
+                step
+            ]
     assert total.item() == sum(range(world)) and not gatherer.broken
 
 
 def a_large_message_comes_though_its_sender_leaves_at_once(rank: int, world: int) -> None:
     gatherer = Gatherer()
-    found = gatherer.gather([Batch("x", [random_tensor(torch.uint8, 8 << 20, seed=rank)], [0])])
+    batches_by_rank = gatherer.gather([Batch("x", [random_tensor(torch.uint8, 8 << 20, seed=rank)], [0])])
     gatherer.close()
     assert not gatherer.broken
-    if found is not None:
-        assert same_bits(found[1][0].values[0], random_tensor(torch.uint8, 8 << 20, seed=1))
+    if batches_by_rank is not None:
+        assert same_bits(batches_by_rank[1][0].values[0], random_tensor(torch.uint8, 8 << 20, seed=1))
 
 
 def a_closed_gatherer_gives_rank_0_its_own(rank: int, world: int) -> None:
     gatherer = Gatherer()
     gatherer.close()
     gatherer.close()
-    found = gatherer.gather([Batch("x", [rank], [0])])
-    assert found == (None if rank else [[Batch("x", [0], [0])], []])
+    batches_by_rank = gatherer.gather([Batch("x", [rank], [0])])
+    assert batches_by_rank == (None if rank else [[Batch("x", [0], [0])], []])
     assert "closed" in gatherer.broken
 
 
 def values_that_cannot_be_packed_hold_nobody_up(rank: int, world: int) -> None:
     gatherer = Gatherer()
-    found = gatherer.gather([Batch("x", [rank], ["no number"])])  # type: ignore[list-item]
+    batches_by_rank = gatherer.gather([Batch("x", [rank], ["no number"])])  # type: ignore[list-item]
     assert not gatherer.broken
-    assert rank or found[1] == []
+    assert rank or batches_by_rank[1] == []
 
 
 def a_header_that_makes_no_sense_breaks_it(rank: int, world: int) -> None:
@@ -222,9 +224,9 @@ def a_header_that_makes_no_sense_breaks_it(rank: int, world: int) -> None:
         gatherer = Gatherer(timeout=5)
         if rank == 1:
             gather.pack = lambda batches: (torch.frombuffer(padded(header), dtype=torch.uint8), len(header))
-        found = gatherer.gather([Batch("x", [rank], [0])])
+        batches_by_rank = gatherer.gather([Batch("x", [rank], [0])])
         if rank == 0:
-            assert found == [[Batch("x", [0], [0])], []]
+            assert batches_by_rank == [[Batch("x", [0], [0])], []]
             assert "rank 1" in gatherer.broken and "another version" in gatherer.broken
     gather.pack = pack
 
@@ -252,9 +254,9 @@ def values_that_were_announced_and_never_sent_break_it(rank: int, world: int) ->
     gatherer = Gatherer(timeout=1)
     if rank:
         gatherer._send = lambda message, sizes: None
-    found = gatherer.gather([Batch("x", [rank], [0])])
+    batches_by_rank = gatherer.gather([Batch("x", [rank], [0])])
     if rank == 0:
-        assert found == [[Batch("x", [0], [0])], []]
+        assert batches_by_rank == [[Batch("x", [0], [0])], []]
         assert "rank 1 had announced" in gatherer.broken
 
 
@@ -269,10 +271,10 @@ def values_that_rank_0_does_not_take_break_it(rank: int, world: int) -> None:
 def another_version_is_noticed_by_every_rank(rank: int, world: int) -> None:
     gatherer = Gatherer()
     gather.MARK += rank
-    found = gatherer.gather([Batch("x", [rank], [0])])
+    batches_by_rank = gatherer.gather([Batch("x", [rank], [0])])
     gather.MARK -= rank
     assert "another version" in gatherer.broken
-    assert rank or found == [[Batch("x", [0], [0])], []]
+    assert rank or batches_by_rank == [[Batch("x", [0], [0])], []]
 
 
 def sizes_that_make_no_sense_break_it_on_every_rank(rank: int, world: int) -> None:
@@ -287,23 +289,23 @@ def sizes_that_make_no_sense_break_it_on_every_rank(rank: int, world: int) -> No
 def ragged_shapes_and_different_names_come(rank: int, world: int) -> None:
     gatherer = Gatherer()
     batches = [Batch(f"layer.{i}", [torch.full((i, rank), float(i))] * i, list(range(i))) for i in range(rank)]
-    found = gatherer.gather(batches)
+    batches_by_rank = gatherer.gather(batches)
     assert not gatherer.broken
-    if found is not None:
-        assert found[0] is batches
+    if batches_by_rank is not None:
+        assert batches_by_rank[0] is batches
         for other in range(world):
-            assert [b.name for b in found[other]] == [f"layer.{i}" for i in range(other)]
-            for i, batch in enumerate(found[other]):
+            assert [b.name for b in batches_by_rank[other]] == [f"layer.{i}" for i in range(other)]
+            for i, batch in enumerate(batches_by_rank[other]):
                 assert batch.iterations == list(range(i))
                 assert all(torch.equal(v, torch.full((i, other), float(i))) for v in batch.values)
 
 
 def a_rank_with_nothing_gives_an_empty_list(rank: int, world: int) -> None:
     gatherer = Gatherer()
-    found = gatherer.gather([Batch("x", [rank], [7])] if rank == 2 else [])
-    assert rank or found == [[], [], [Batch("x", [2], [7])], []]
-    found = gatherer.gather([])
-    assert rank or found == [[], [], [], []]
+    batches_by_rank = gatherer.gather([Batch("x", [rank], [7])] if rank == 2 else [])
+    assert rank or batches_by_rank == [[], [], [Batch("x", [2], [7])], []]
+    batches_by_rank = gatherer.gather([])
+    assert rank or batches_by_rank == [[], [], [], []]
     assert not gatherer.broken
 
 
@@ -325,8 +327,8 @@ def names(broken: str, rank: int) -> bool:
 def a_rank_that_comes_too_late_is_named_and_breaks_as_well(rank: int, world: int) -> None:
     gatherer = Gatherer(timeout=1)
     with late(2, rank, world):
-        found = gatherer.gather([Batch("x", [rank], [0])])
-        assert found == (None if rank else [[Batch("x", [0], [0])], [], [], []])
+        batches_by_rank = gatherer.gather([Batch("x", [rank], [0])])
+        assert batches_by_rank == (None if rank else [[Batch("x", [0], [0])], [], [], []])
         assert gatherer.broken
         assert rank == 2 or names(gatherer.broken, 2), gatherer.broken
 
@@ -344,8 +346,8 @@ def a_rank_that_dies_leaves_the_others_their_own(rank: int, world: int) -> None:
     if rank == 3:
         os._exit(9)
     for step in (1, 2, 3):
-        found = gatherer.gather([Batch("x", [rank], [step])])
-        assert found == (None if rank else [[Batch("x", [0], [step])], [], [], []])
+        batches_by_rank = gatherer.gather([Batch("x", [rank], [step])])
+        assert batches_by_rank == (None if rank else [[Batch("x", [0], [step])], [], [], []])
     assert names(gatherer.broken, 3), gatherer.broken
 
 
@@ -409,14 +411,14 @@ def outcomes(world: int, folder: Path) -> dict[str, list[str]]:
         for process in started:
             process.kill()
             process.communicate()
-    found: dict[str, list[str]] = {}
+    batches_by_rank: dict[str, list[str]] = {}
     for rank in range(world):
         path = folder / f"{rank}.jsonl"
         assert path.exists(), said[rank]
         for line in path.read_text().splitlines():
             name, error = json.loads(line)
-            found.setdefault(name, []).append(error)
-    return found
+            batches_by_rank.setdefault(name, []).append(error)
+    return batches_by_rank
 
 
 @pytest.fixture(scope="module")
@@ -456,7 +458,7 @@ def test_a_world_of_one_needs_no_collective(tmp_path: Path, monkeypatch: pytest.
         dist.destroy_process_group()
 
 
-def test_without_torch_distributed_the_error_says_what_to_call() -> None:
+def test_without_torch_distributed_the_error_tells_what_to_call() -> None:
     with pytest.raises(OptionError, match="init_process_group") as caught:
         Gatherer()
     assert caught.value.slug == "no-distributed"

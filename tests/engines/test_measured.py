@@ -60,9 +60,9 @@ class FakeProcesses:
         pieces, self._pieces = self._pieces, []
         done = [Outcome(key, self._clock.run_in("process", items)) for key, items in pieces]
         if self._fails == "answer":
-            done = [one._replace(done=Done([None], [], 0.0, unsendable=True)) for one in done]
+            done = [item._replace(done=Done([None], [], 0.0, unsendable=True)) for item in done]
         if self._fails == "read":
-            done = [Outcome(one.key, None, "it cannot be read", unreadable=True) for one in done]
+            done = [Outcome(item.key, None, "it cannot be read", unreadable=True) for item in done]
         return done
 
     def close(self) -> None:
@@ -87,20 +87,20 @@ def ran(engine: Any, count: int) -> list[int]:
     return [results[place] for place in range(count)]
 
 
-def made(clock: Clock, count: int | None, processes: Any = "none are wanted") -> Measured:
+def measured_engine(clock: Clock, count: int | None, processes: Any = "none are wanted") -> Measured:
     return Measured(clock.run, 2, count, processes, clock)
 
 
 def test_threads_are_chosen_where_they_are_faster() -> None:
     clock = Clock(serial=0.02, thread=0.01)
-    engine = made(clock, 500)
+    engine = measured_engine(clock, 500)
     assert ran(engine, 500) == [10 * item for item in range(500)]
     assert engine.choice.kind == "threads"
     assert engine.choice.reason.startswith("threads were ")
 
 
 def test_the_calling_thread_is_chosen_where_threads_do_not_help_and_processes_cannot_be() -> None:
-    engine = made(Clock(serial=0.02, thread=0.03), 500)
+    engine = measured_engine(Clock(serial=0.02, thread=0.03), 500)
     assert ran(engine, 500) == [10 * item for item in range(500)]
     assert engine.choice.kind == "serial"
     assert engine.choice.reason.endswith("no processes: none are wanted")
@@ -109,7 +109,7 @@ def test_the_calling_thread_is_chosen_where_threads_do_not_help_and_processes_ca
 @pytest.mark.parametrize("count", [2000, None])
 def test_processes_are_chosen_where_threads_do_not_help_and_much_is_left(count: int | None) -> None:
     clock = Clock(serial=0.02, thread=0.03, process=0.01)
-    engine = made(clock, count, lambda: FakeProcesses(clock))
+    engine = measured_engine(clock, count, lambda: FakeProcesses(clock))
     assert ran(engine, 2000) == [10 * item for item in range(2000)]
     assert engine.choice.kind == "processes"
     assert "processes were 2.0 times as fast" in engine.choice.reason
@@ -118,20 +118,20 @@ def test_processes_are_chosen_where_threads_do_not_help_and_much_is_left(count: 
 def test_processes_that_cost_more_than_they_bring_are_left_again() -> None:
     clock = Clock(serial=0.02, thread=0.03, process=0.05)
     processes = FakeProcesses(clock)
-    engine = made(clock, 2000, lambda: processes)
+    engine = measured_engine(clock, 2000, lambda: processes)
     assert ran(engine, 2000) == [10 * item for item in range(2000)]
     assert engine.choice.kind == "serial"
     assert processes.is_closed
 
 
 def test_processes_are_not_started_for_little_work() -> None:
-    engine = made(Clock(serial=0.02, thread=0.03), 60, lambda: pytest.fail("they are started"))
+    engine = measured_engine(Clock(serial=0.02, thread=0.03), 60, lambda: pytest.fail("they are started"))
     assert ran(engine, 60) == [10 * item for item in range(60)]
     assert "s of work were left for processes" in engine.choice.reason
 
 
 def test_little_work_is_not_shared() -> None:
-    engine = made(Clock(serial=0.02, thread=0.01), 10)
+    engine = measured_engine(Clock(serial=0.02, thread=0.01), 10)
     assert ran(engine, 10) == [10 * item for item in range(10)]
     assert engine.choice.kind == "serial"
     assert "left to share" in engine.choice.reason
@@ -140,7 +140,7 @@ def test_little_work_is_not_shared() -> None:
 def test_items_that_use_all_processors_are_run_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(serial=0.02, thread=0.01)
     monkeypatch.setattr(measured, "process_time", lambda: 2 * clock.now)
-    engine = made(clock, 500)
+    engine = measured_engine(clock, 500)
     assert ran(engine, 500) == [10 * item for item in range(500)]
     assert engine.choice.reason == "an item uses 2.0 processors by itself"
 
@@ -152,14 +152,14 @@ def test_processes_that_cannot_be_made_or_do_not_start_are_done_without() -> Non
     clock = Clock(serial=0.02, thread=0.03)
     starts: list[Any] = [broken, lambda: FakeProcesses(clock, fails="start")]
     for start, why in zip(starts, ("it cannot be saved", "no memory"), strict=True):
-        engine = made(clock, 500, start)
+        engine = measured_engine(clock, 500, start)
         assert ran(engine, 500) == [10 * item for item in range(500)]
         assert engine.choice.kind == "serial"
         assert why in engine.choice.reason
 
 
 @pytest.mark.parametrize("fails", ["send", "answer", "read"])
-def test_what_cannot_travel_is_run_in_the_calling_thread(fails: str) -> None:
+def test_items_that_cannot_be_sent_are_run_in_the_calling_thread(fails: str) -> None:
     clock = Clock(serial=0.02, thread=0.03, process=0.001)
-    engine = made(clock, 500, lambda: FakeProcesses(clock, fails=fails))
+    engine = measured_engine(clock, 500, lambda: FakeProcesses(clock, fails=fails))
     assert ran(engine, 500) == [10 * item for item in range(500)]

@@ -70,9 +70,9 @@ class Doubling:
 
 def drained(engine: Engine, count: int) -> dict[int, Outcome]:
     """Outcomes of so many pieces by their number; each of them once."""
-    found: dict[int, Outcome] = {}
-    while len(found) < count:
+    outcomes: dict[int, Outcome] = {}
+    while len(outcomes) < count:
         for outcome in engine.collect(wait=True):
-            assert outcome.key[0] not in found
-            found[outcome.key[0]] = outcome
-    return found
+            assert outcome.key[0] not in outcomes
+            outcomes[outcome.key[0]] = outcome
+    return outcomes

@@ -13,7 +13,7 @@ from clew.export import ending, export, formats, writer
 from history.writing import simple_run
 
 
-def test_the_formats_are_there() -> None:
+def test_all_formats_exist() -> None:
     assert formats()[:6] == ["json", "csv", "parquet", "hdf5", "zarr", "safetensors"]
     assert formats()[6:8] == ["tensorboard", "perfetto"]
     assert [ending(format) for format in formats()[3:6]] == [".h5", ".zarr", ".safetensors"]
@@ -49,7 +49,7 @@ def test_an_unknown_name_leaves_no_file(tmp_path: Path) -> None:
     assert not (tmp_path / "out.json").exists()
 
 
-def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     run = simple_run(tmp_path / "runs", {"x": [1]})
     with pytest.raises(OptionError, match="no folder"):
         export(run, "json", tmp_path / "nowhere" / "out.json")
@@ -62,7 +62,7 @@ def test_a_failure_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None:
     target = tmp_path / "out.csv"
     target.write_text("old")
 
-    def fail(done: int, total: int) -> None:
+    def fail(count: int, total: int) -> None:
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -73,10 +73,10 @@ def test_a_failure_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format", ["json", "csv", "parquet", "hdf5", "zarr", "safetensors"])
 def test_progress_ends_with_everything_done(tmp_path: Path, format: str) -> None:
-    told: list[tuple[int, int]] = []
+    progress_calls: list[tuple[int, int]] = []
     run = simple_run(tmp_path / "runs", {"x": [1, 2], "y": ["a"]})
-    export(run, format, tmp_path / "out", progress=lambda done, total: told.append((done, total)))
-    assert told == [(2, 3), (3, 3)]
+    export(run, format, tmp_path / "out", progress=lambda count, total: progress_calls.append((count, total)))
+    assert progress_calls == [(2, 3), (3, 3)]
 
 
 @pytest.mark.parametrize("format", ["json", "csv", "parquet", "hdf5", "zarr", "safetensors"])

@@ -1,4 +1,4 @@
-"""HDF5Saver with NumPy values, and what becomes of its file."""
+"""HDF5Saver with NumPy values, and its file after closing, kills and full disks."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from clew.errors import MissingLibraryError, OptionError
-from clew.export.hdf5 import group_name
-from clew.export.hdf5saver import HDF5Saver, numbers
+from clew.export.hdf5 import encode_name
+from clew.export.hdf5saver import HDF5Saver, number_column
 
 
 def save(saver: HDF5Saver, name: str, values: list[Any], first: int = 0) -> list[Any]:
@@ -55,7 +55,7 @@ def test_any_name_is_one_group(tmp_path: Path, name: str) -> None:
         save(saver, name, [1.0])
         assert saver.datasets[name][:].tolist() == [1.0]
     with h5py.File(tmp_path / "a.h5") as file:
-        assert [(key, file[key].attrs["name"]) for key in file] == [(group_name(name), name)]
+        assert [(key, file[key].attrs["name"]) for key in file] == [(encode_name(name), name)]
 
 
 def test_the_datasets_are_a_mapping_while_it_is_open(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_integers_that_do_not_fit_keep_their_dtype(tmp_path: Path, capfd: pytest
     assert "wider int_dtype" in capfd.readouterr().err
 
 
-def test_floats_too_large_are_infinite_and_said_to_be(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_floats_too_large_become_infinite_and_are_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with HDF5Saver(tmp_path / "a.h5", float_dtype="float16") as saver:
         save(saver, "f", [1e9, 1e-9])
         assert saver.datasets["f"][:].tolist() == [np.inf, 0]
@@ -163,7 +163,7 @@ def test_floats_too_large_are_infinite_and_said_to_be(tmp_path: Path, capfd: pyt
     ],
 )
 def test_iterations_as_a_column(entries: Any, count: int, expected: Any) -> None:
-    assert numbers(entries, count).tolist() == expected
+    assert number_column(entries, count).tolist() == expected
 
 
 def test_a_stacked_value_keeps_all_its_iterations(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_nothing_is_opened_before_the_first_value(tmp_path: Path) -> None:
     assert not (tmp_path / "a.h5").exists()
 
 
-def test_an_existing_file_is_an_error_unless_told_otherwise(tmp_path: Path) -> None:
+def test_an_existing_file_is_an_error_by_default(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
     with HDF5Saver(path) as saver:
         save(saver, "x", [1.0])
@@ -218,7 +218,7 @@ def test_an_existing_file_is_an_error_unless_told_otherwise(tmp_path: Path) -> N
         assert file["x/values"][:].tolist() == [3.0]
 
 
-def test_a_file_that_came_meanwhile_is_not_written_over(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_file_created_meanwhile_is_not_overwritten(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     saver = HDF5Saver(tmp_path / "a.h5")
     (tmp_path / "a.h5").write_text("mine")
     assert save(saver, "x", [1.0]) == [1.0]
@@ -263,7 +263,7 @@ def test_two_savers_of_one_file_are_an_error(tmp_path: Path, existing: Any) -> N
 
 def test_a_file_that_is_not_hdf5_is_not_appended_to(tmp_path: Path) -> None:
     (tmp_path / "a.h5").write_text("text")
-    with pytest.raises(OptionError, match="no HDF5 file"):
+    with pytest.raises(OptionError, match="not an HDF5 file"):
         HDF5Saver(tmp_path / "a.h5", existing="append")
 
 
@@ -278,20 +278,20 @@ def test_a_file_that_is_not_hdf5_is_not_appended_to(tmp_path: Path) -> None:
         {"compression": "gzip", "compression_opts": 20},
     ],
 )
-def test_options_that_make_no_sense_are_said_at_once(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_invalid_options_are_refused_at_once(tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(OptionError) as caught:
         HDF5Saver(tmp_path / "a.h5", **options)
     assert caught.value.slug == "hdf5-option"
 
 
-def test_a_target_that_cannot_be_is_said_at_once(tmp_path: Path) -> None:
+def test_an_impossible_target_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="no folder"):
         HDF5Saver(tmp_path / "nowhere" / "a.h5")
     with pytest.raises(OptionError, match="is a folder"):
         HDF5Saver(tmp_path)
 
 
-def test_without_h5py_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_h5py_the_error_tells_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(MissingLibraryError, match="pip install h5py"):
         HDF5Saver(tmp_path / "a.h5")
@@ -313,7 +313,7 @@ def test_a_saver_that_is_forgotten_closes_its_file(tmp_path: Path) -> None:
         assert file["x/values"][:].tolist() == [1.0]
 
 
-def test_the_file_is_whole_after_a_normal_exit(tmp_path: Path) -> None:
+def test_the_file_is_complete_after_a_normal_exit(tmp_path: Path) -> None:
     child = program("saver = HDF5Saver(sys.argv[1])\nsaver('x', [1.0], [0], [0])", tmp_path / "a.h5")
     assert child.communicate()[1] == ""
     with h5py.File(tmp_path / "a.h5") as file:
@@ -321,7 +321,7 @@ def test_the_file_is_whole_after_a_normal_exit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("compression", ["None", "'gzip'"])
-def test_after_kill_9_everything_taken_out_of_the_lists_is_there(tmp_path: Path, compression: str) -> None:
+def test_after_kill_9_the_file_has_everything_taken_out_of_the_lists(tmp_path: Path, compression: str) -> None:
     source = f"""
         saver = HDF5Saver(sys.argv[1], compression={compression})
         for k in range(60):
@@ -348,15 +348,15 @@ def test_after_kill_9_everything_taken_out_of_the_lists_is_there(tmp_path: Path,
         assert save(saver, "loss", [-1.0], 60) == []
 
 
-def test_after_kill_9_what_was_not_flushed_does_not_harm_what_was(tmp_path: Path) -> None:
+def test_after_kill_9_unflushed_values_do_not_harm_flushed_ones(tmp_path: Path) -> None:
     source = """
         saver = HDF5Saver(sys.argv[1])
         big = np.ones((64, 64))
         for k in range(20):
             saver("x", [big * k], [k], [0])
-        parts = saver._parts("x")
+        parts = saver._parts_of("x")
         for k in range(200):
-            parts.append([saver._item(big, parts.store)], {"iterations": np.array([k]), "ranks": np.array([0])})
+            parts.append([saver._make_item(big, parts.store)], {"iterations": np.array([k]), "ranks": np.array([0])})
         print("done", flush=True)
         sys.stdin.read()
         """
@@ -371,7 +371,7 @@ def test_after_kill_9_what_was_not_flushed_does_not_harm_what_was(tmp_path: Path
 
 
 @pytest.mark.parametrize("compression", ["None", "'gzip'"])
-def test_a_full_disk_leaves_the_values_in_the_lists_until_there_is_room(tmp_path: Path, compression: str) -> None:
+def test_a_full_disk_leaves_the_values_in_the_lists_until_there_is_space(tmp_path: Path, compression: str) -> None:
     source = f"""
         import resource
         def limit(size):
@@ -405,7 +405,7 @@ def test_a_write_that_fails_halfway_is_taken_back(tmp_path: Path, monkeypatch: p
     with HDF5Saver(tmp_path / "a.h5") as saver:
         save(saver, "x", [np.ones(2)])
         with monkeypatch.context() as patch:
-            patch.setattr(saver._room, "grow", _failing_from(4))
+            patch.setattr(saver._space, "grow", _failing_from(4))
             left = save(saver, "x", [np.ones(3), np.zeros(1), "text"], 1)
             assert len(left) == 3
         save(saver, "x", left, 1)

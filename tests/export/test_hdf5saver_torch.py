@@ -39,7 +39,7 @@ def test_bfloat16_becomes_float32(tmp_path: Path) -> None:
         assert values.attrs["converted_from"] == "bfloat16"
 
 
-def test_bfloat16_becomes_the_dtype_asked_for(tmp_path: Path) -> None:
+def test_bfloat16_becomes_the_requested_dtype(tmp_path: Path) -> None:
     with HDF5Saver(tmp_path / "a.h5", float_dtype=torch.float16, int_dtype=torch.int32) as saver:
         assert save(saver, "x", torch.ones(2, dtype=torch.bfloat16))["values"].dtype == np.float16
         assert save(saver, "i", torch.ones(2, dtype=torch.int64))["values"].dtype == np.int32
@@ -119,7 +119,7 @@ def test_safetensors_keeps_tensors_bit_for_bit(tmp_path: Path, dtype: str) -> No
         assert "stored_as" not in json.loads(file.metadata()["clew.names"])["x"]
 
 
-def test_safetensors_says_which_tensors_it_widened(tmp_path: Path) -> None:
+def test_safetensors_lists_the_tensors_it_widened(tmp_path: Path) -> None:
     tensor = torch.tensor([0.5, 2.0]).to(torch.float8_e4m3fnuz)
     path = export(simple_run(tmp_path / "runs", {"x": [tensor]}), "safetensors", tmp_path / "out")
     with safe_open(path, framework="pt") as file:
@@ -128,7 +128,7 @@ def test_safetensors_says_which_tensors_it_widened(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("format", ["hdf5", "zarr"])
-def test_exports_of_bfloat16_say_what_it_was(tmp_path: Path, format: str) -> None:
+def test_exports_of_bfloat16_name_the_original_dtype(tmp_path: Path, format: str) -> None:
     run = simple_run(tmp_path / "runs", {"x": [torch.ones(2, dtype=torch.bfloat16)]})
     path = export(run, format, tmp_path / "out")
     if format == "hdf5":

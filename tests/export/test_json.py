@@ -20,14 +20,14 @@ def strict(path: Path) -> Any:
 
 
 def test_it_holds_the_run_its_changes_calls_and_ledger(tmp_path: Path) -> None:
-    written = Written(tmp_path / "runs")
-    shard = written.shard(rank=2)
+    writer = Written(tmp_path / "runs")
+    shard = writer.shard(rank=2)
     call = shard.call("train", at=0, args={"n": 1})
     shard.change(call, "x", [1, 2], line=7, at=10)
     shard.end(call, at=20, result="done")
     shard.note("dropped", "y", "why", 2)
     shard.close()
-    out = strict(export(written.open(), "json", tmp_path / "out.json"))
+    out = strict(export(writer.open(), "json", tmp_path / "out.json"))
     assert out["run"]["status"] == "finished"
     assert out["names"] == {
         "x": [{"step": 0, "time": 0.01, "line": 7, "function": "train", "rank": 2, "value": [1, 2]}]
@@ -53,7 +53,7 @@ def test_it_is_strict_json_whatever_was_recorded(tmp_path: Path) -> None:
     ]
 
 
-def test_only_the_names_asked_for(tmp_path: Path) -> None:
+def test_only_the_requested_names_are_exported(tmp_path: Path) -> None:
     run = simple_run(tmp_path / "runs", {"x": [1], "y": [2]})
     out = strict(export(run, "json", tmp_path / "out.json", names=["y"]))
     assert list(out["names"]) == ["y"]
@@ -63,7 +63,7 @@ def test_only_the_names_asked_for(tmp_path: Path) -> None:
 def test_many_changes_are_written_in_blocks(tmp_path: Path, monkeypatch: Any) -> None:
     import clew.export.files as files
 
-    monkeypatch.setattr(files.blocks, "__defaults__", (100,))
+    monkeypatch.setattr(files.read_blocks, "__defaults__", (100,))
     run = simple_run(tmp_path / "runs", {"x": list(range(1050)), "y": [1]})
     out = strict(export(run, "json", tmp_path / "out.json"))
     assert [change["value"] for change in out["names"]["x"]] == list(range(1050))

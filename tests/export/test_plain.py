@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clew.export.plain import plain
+from clew.export.plain import to_plain
 from clew.records import DELETED, Kept, NotKept, Object, Summary
 
 
@@ -41,18 +41,18 @@ from clew.records import DELETED, Kept, NotKept, Object, Summary
     ],
 )
 def test_a_value_as_plain_data(value: Any, expected: Any) -> None:
-    assert plain(value) == expected
-    json.dumps(plain(value), allow_nan=False)
+    assert to_plain(value) == expected
+    json.dumps(to_plain(value), allow_nan=False)
 
 
 def test_very_deep_values_end() -> None:
     deep: list[Any] = []
     for _ in range(5000):
         deep = [deep]
-    assert "left_out" in json.dumps(plain(deep))
+    assert "left_out" in json.dumps(to_plain(deep))
 
 
 def test_a_value_that_holds_itself_ends() -> None:
     cycle: dict[str, Any] = {}
     cycle["me"] = cycle
-    assert "left_out" in json.dumps(plain(cycle))
+    assert "left_out" in json.dumps(to_plain(cycle))

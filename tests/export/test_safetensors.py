@@ -19,7 +19,7 @@ from clew.records import DELETED, Kept, Summary, Value
 from history.writing import simple_run
 
 
-def written(tmp_path: Path, changes: dict[str, list[Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+def export_changes(tmp_path: Path, changes: dict[str, list[Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The tensors, and what is told of the names."""
     path = export(simple_run(tmp_path / "runs", changes), "safetensors", tmp_path / "out.safetensors")
     with safe_open(path, framework="numpy") as file:
@@ -29,10 +29,10 @@ def written(tmp_path: Path, changes: dict[str, list[Any]]) -> tuple[dict[str, An
 
 
 def test_plain_numbers_are_one_tensor(tmp_path: Path) -> None:
-    tensors, told = written(tmp_path, {"loss": [1.0, 0.5], "n": [1, DELETED, 2]})
+    tensors, metadata = export_changes(tmp_path, {"loss": [1.0, 0.5], "n": [1, DELETED, 2]})
     assert (tensors["loss"].tolist(), tensors["loss"].dtype) == ([1.0, 0.5], np.float64)
     assert (tensors["n"].tolist(), tensors["n"].dtype) == ([1, 2], np.int64)
-    assert told["n"] == {
+    assert metadata["n"] == {
         "kind": "numbers",
         "steps": [0, 2],
         "times": [0.004, 0.006],
@@ -44,39 +44,41 @@ def test_plain_numbers_are_one_tensor(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int32", "uint64", "float16", "float32", "float64", ">f4"])
 def test_an_array_is_a_tensor_by_itself(tmp_path: Path, dtype: str) -> None:
     arrays = [np.array([[0, 1, 1]], dtype), np.array([[1], [0]], dtype), np.zeros((0, 3), dtype)]
-    tensors, told = written(tmp_path, {"w": arrays})
+    tensors, metadata = export_changes(tmp_path, {"w": arrays})
     assert list(tensors) == ["w/0", "w/1", "w/2"]
     for place, array in enumerate(arrays):
         np.testing.assert_array_equal(tensors[f"w/{place}"], array)
         assert tensors[f"w/{place}"].dtype == array.dtype.newbyteorder("=")
-    assert told["w"]["steps"] == [0, 1, 2]
+    assert metadata["w"]["steps"] == [0, 1, 2]
 
 
 def test_widths_may_be_mixed(tmp_path: Path) -> None:
     arrays = [np.arange(3, dtype=dtype) for dtype in ("int8", "float64", "float16", "float32", "int8")]
-    tensors, _ = written(tmp_path, {"w": arrays})
+    tensors, _ = export_changes(tmp_path, {"w": arrays})
     for place, array in enumerate(arrays):
         np.testing.assert_array_equal(tensors[f"w/{place}"], array)
 
 
-def test_complex_numbers_are_pairs_and_said_to_be(tmp_path: Path) -> None:
-    tensors, told = written(tmp_path, {"w": [np.array([1 + 2j], np.complex64)]})
+def test_complex_numbers_are_pairs_and_marked_as_such(tmp_path: Path) -> None:
+    tensors, metadata = export_changes(tmp_path, {"w": [np.array([1 + 2j], np.complex64)]})
     assert tensors["w/0"].tolist() == [[1.0, 2.0]]
-    assert told["w"]["stored_as"]["0"][0] == "complex64"
+    assert metadata["w"]["stored_as"]["0"][0] == "complex64"
 
 
 def test_other_values_are_in_the_metadata(tmp_path: Path) -> None:
-    tensors, told = written(tmp_path, {"x": ["a", np.ones(2), {"b": 1}, np.array(["2024-01-01"], "datetime64[D]")]})
+    tensors, metadata = export_changes(
+        tmp_path, {"x": ["a", np.ones(2), {"b": 1}, np.array(["2024-01-01"], "datetime64[D]")]}
+    )
     assert list(tensors) == ["x/1"]
-    assert {key: told["x"]["others"][key] for key in "02"} == {"0": "a", "2": {"b": 1}}
-    assert "3" in told["x"]["others"]
+    assert {key: metadata["x"]["others"][key] for key in "02"} == {"0": "a", "2": {"b": 1}}
+    assert "3" in metadata["x"]["others"]
 
 
-def test_a_value_that_was_not_kept_is_said_to_be_missing(tmp_path: Path) -> None:
-    lost = Value("numpy.ndarray", None, kept=Kept.SUMMARY, why="over 32 MiB", summary=Summary(shape=(9,)))
-    tensors, told = written(tmp_path, {"x": [np.ones(2), lost]})
+def test_a_value_that_was_not_kept_is_listed_as_missing(tmp_path: Path) -> None:
+    not_kept = Value("numpy.ndarray", None, kept=Kept.SUMMARY, why="over 32 MiB", summary=Summary(shape=(9,)))
+    tensors, metadata = export_changes(tmp_path, {"x": [np.ones(2), not_kept]})
     assert list(tensors) == ["x/0"]
-    assert told["x"]["missing"] == {"1": "over 32 MiB"}
+    assert metadata["x"]["missing"] == {"1": "over 32 MiB"}
 
 
 def test_two_tensors_of_one_name_are_an_error(tmp_path: Path) -> None:
@@ -93,7 +95,7 @@ def test_more_metadata_than_the_library_reads_is_an_error(tmp_path: Path, monkey
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 
-def test_without_safetensors_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_safetensors_the_error_tells_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = simple_run(tmp_path / "runs", {"x": [1]})
     monkeypatch.setitem(sys.modules, "safetensors", None)
     with pytest.raises(MissingLibraryError, match="pip install safetensors"):

@@ -16,8 +16,8 @@ import pytest
 
 from clew.errors import OptionError
 from clew.export import export
-from clew.export.csv import defused
-from clew.export.plain import REPEATED, plain
+from clew.export.csv import escape_formula
+from clew.export.plain import REPEATED, to_plain
 from clew.history.checks.leaf import leaves_of
 from clew.history.rows import row_of
 from history.writing import simple_run
@@ -105,19 +105,19 @@ def test_every_view_and_export_has_a_text_for_any_number_and_an_end(
 
 @pytest.mark.parametrize("name", SHARED)
 def test_what_a_value_holds_often_is_written_out_a_bounded_number_of_times(name: str) -> None:
-    text = json.dumps(plain(SHARED[name]))
+    text = json.dumps(to_plain(SHARED[name]))
     assert len(text) < 50 * REPEATED
     assert "left_out" in text
 
 
 def test_an_ordinary_repetition_is_written_out() -> None:
     inner = [1, 2]
-    assert plain([inner, inner]) == [[1, 2], [1, 2]]
+    assert to_plain([inner, inner]) == [[1, 2], [1, 2]]
 
 
 def test_a_long_integer_is_exact_in_hexadecimal() -> None:
-    assert plain(LONG) == {"hex": hex(LONG)}
-    assert plain(2**1999) == 2**1999
+    assert to_plain(LONG) == {"hex": hex(LONG)}
+    assert to_plain(2**1999) == 2**1999
 
 
 @pytest.mark.parametrize("name", SHARED)
@@ -136,14 +136,14 @@ FORMULAS = [
 
 @pytest.mark.parametrize("text", FORMULAS)
 def test_a_text_that_begins_a_formula_gets_an_apostrophe(text: str) -> None:
-    assert defused(text) == f"'{text}"
+    assert escape_formula(text) == f"'{text}"
 
 
 @pytest.mark.parametrize(
     "content", ["-1.5", "+3", "-1e-5", ".5", "-inf", "nan", "a=b", "1-2", "", "x@y", -1.5, -3, True]
 )
 def test_numbers_and_other_texts_stay_as_they_are(content: Any) -> None:
-    assert defused(content) is content
+    assert escape_formula(content) is content
 
 
 def cells(path: Path) -> list[list[str]]:
@@ -173,6 +173,6 @@ def test_values_are_read_by_their_bytes(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(files, "BYTES", 8_000)
     run = simple_run(tmp_path / "runs", {"x": [np.zeros(1000)] * 10})
-    assert [len(block.rows) for block in files.blocks(run, "x")] == [1] * 10
+    assert [len(block.rows) for block in files.read_blocks(run, "x")] == [1] * 10
     monkeypatch.setattr(files, "BYTES", 1 << 20)
-    assert [len(block.rows) for block in files.blocks(run, "x")] == [10]
+    assert [len(block.rows) for block in files.read_blocks(run, "x")] == [10]

@@ -38,7 +38,7 @@ WATCHED = ["transformer.h.0.attn.0", "transformer.h.*.mlp", "**.weight.grad", "t
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
     yield
-    for callback in list(huggingface._at_work):
+    for callback in list(huggingface._active):
         callback.stop(RuntimeError("a test left it"))
 
 
@@ -170,7 +170,7 @@ def test_evaluation_alone_is_told_and_a_tracer_sees_it(tmp_path: Path, capsys: p
     made = trainer(plain_model(), tmp_path, traced("layer"))
     with clew.ModelTracer(made.model, ["layer"], store=False) as tracer:
         made.evaluate()
-    assert "evaluate() or predict() alone" in capsys.readouterr().err
+    assert "evaluate() or predict() was called alone" in capsys.readouterr().err
     assert tracer.results["layer"].iterations == [0, 1]
     assert tracer.results["layer"].modes == ["eval", "eval"]
 

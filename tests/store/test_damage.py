@@ -1,4 +1,4 @@
-"""A damaged run opens with what is whole, says what is not, and never gives wrong data."""
+"""A damaged run opens with its undamaged part, reports the damage, and never gives wrong data."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from store.making import (
 )
 
 
-def test_a_whole_run_has_no_problems(tmp_path: Path) -> None:
+def test_a_complete_run_has_no_problems(tmp_path: Path) -> None:
     reader = RunReader(small_run(tmp_path / "run"))
     reader.verify()
     assert reader.problems == []
@@ -48,7 +48,7 @@ def cuts(length: int, boundaries: list[int]) -> list[int]:
     return sorted(near.union(range(0, length + 1, step)))
 
 
-def test_a_stream_cut_at_every_byte_opens_with_what_is_whole(tmp_path: Path) -> None:
+def test_a_stream_cut_at_any_byte_opens_with_its_complete_batches(tmp_path: Path) -> None:
     run = small_run(tmp_path / "run", flushes=1, close=False)
     data = records(run).read_bytes()
     first = header_length(memoryview(data))
@@ -70,7 +70,7 @@ def test_a_run_with_a_cut_stream_opens_and_says_so(tmp_path: Path, share: float)
     assert len(damage_in(RunReader(run))) == 1
 
 
-def test_zeros_at_the_end_are_told_and_do_no_harm(tmp_path: Path) -> None:
+def test_zeros_at_the_end_are_reported_and_do_no_harm(tmp_path: Path) -> None:
     run = small_run(tmp_path / "run", close=False)
     with records(run).open("ab") as file:
         file.write(bytes(5000))
@@ -102,7 +102,7 @@ def test_a_damaged_header_costs_nothing(tmp_path: Path) -> None:
     assert any("header" in problem for problem in reader.problems)
 
 
-def test_what_lost_definitions_described_is_there_as_unknown(tmp_path: Path) -> None:
+def test_lost_definitions_are_replaced_by_unknown_ones(tmp_path: Path) -> None:
     run = small_run(tmp_path / "run")
     data = bytearray(records(run).read_bytes())
     data[data.index(b"/x/job.py")] ^= 1  # in the first batch, which has functions, sites and the start
@@ -147,7 +147,7 @@ def test_a_flipped_bit_in_a_blob_never_gives_wrong_data(tmp_path: Path, position
     assert any("blobs.bin" in problem for problem in reader.problems)
 
 
-def test_verify_tells_of_damaged_blobs_nobody_read(tmp_path: Path) -> None:
+def test_verify_reports_damaged_blobs_that_nobody_read(tmp_path: Path) -> None:
     run = small_run(tmp_path / "run")
     data = bytearray(blobs(run).read_bytes())
     data[100] ^= 1
@@ -158,7 +158,7 @@ def test_verify_tells_of_damaged_blobs_nobody_read(tmp_path: Path) -> None:
     assert len(reader.problems) == 1
 
 
-def test_a_missing_blob_file_is_told_at_once_and_by_the_value(tmp_path: Path) -> None:
+def test_a_missing_blob_file_is_reported_at_once_and_by_the_value(tmp_path: Path) -> None:
     run = small_run(tmp_path / "run")
     blobs(run).unlink()
     reader = RunReader(run)
@@ -175,7 +175,7 @@ def test_a_short_blob_file_keeps_the_blobs_before_its_end(tmp_path: Path) -> Non
     assert kept == [Kept.FULL, Kept.SUMMARY, Kept.SUMMARY]
 
 
-def test_a_missing_stream_is_told(tmp_path: Path) -> None:
+def test_a_missing_stream_is_reported(tmp_path: Path) -> None:
     run = small_run(tmp_path / "run")
     records(run).unlink()
     reader = RunReader(run)
@@ -183,13 +183,13 @@ def test_a_missing_stream_is_told(tmp_path: Path) -> None:
     assert any("records.arrow is missing" in problem for problem in reader.problems)
 
 
-def test_a_missing_shard_that_the_page_lists_is_told(tmp_path: Path) -> None:
+def test_a_missing_shard_that_run_json_lists_is_reported(tmp_path: Path) -> None:
     run = small_run(tmp_path / "run")
     write_meta(run, {"how": "finished", "shards": [shard_folder(run).name, "gone-r1-2-0"]})
     assert RunReader(run).problems == ["shard gone-r1-2-0 is missing"]
 
 
-def test_a_shard_that_vanishes_while_open_is_told(tmp_path: Path) -> None:
+def test_a_shard_that_vanishes_while_open_is_reported(tmp_path: Path) -> None:
     run = small_run(tmp_path / "run")
     reader = RunReader(run)
     shutil.rmtree(shard_folder(run))
@@ -206,7 +206,7 @@ def test_a_shard_without_an_end_is_a_problem_once_its_process_is_gone(tmp_path: 
     assert RunReader(run).problems == [problem]
 
 
-def test_bytes_after_the_end_are_told(tmp_path: Path) -> None:
+def test_bytes_after_the_end_are_reported(tmp_path: Path) -> None:
     run = small_run(tmp_path / "run")
     with records(run).open("ab") as file:
         file.write(b"something")
@@ -233,7 +233,7 @@ def test_a_missing_page_is_a_problem_where_records_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", ["", "[]", "{}", '{"format": "1"}', '{"format": true}', '{"format": 0}', "[" * 100_000]
 )
-def test_a_page_that_makes_no_sense_is_refused_where_nothing_else_is(tmp_path: Path, content: str) -> None:
+def test_invalid_metadata_without_records_is_refused(tmp_path: Path, content: str) -> None:
     run = new_run(tmp_path / "run")
     (run / "run.json").write_text(content)
     with pytest.raises(FormatError) as error:
@@ -256,7 +256,7 @@ def test_a_shard_of_a_newer_format_is_refused_by_name(tmp_path: Path, monkeypatc
         RunReader(run)
 
 
-def test_a_stream_that_clew_did_not_write_is_told_and_left_alone(tmp_path: Path) -> None:
+def test_a_stream_that_clew_did_not_write_is_reported_and_not_read(tmp_path: Path) -> None:
     run = small_run(tmp_path / "run")
     foreign = pa.schema([("changes", pa.int64()), ("x", pa.list_(pa.string()))])
     batch = pa.record_batch([pa.array([1]), pa.array([["a"]])], schema=foreign)
@@ -283,14 +283,14 @@ def test_a_column_that_a_later_clew_added_is_left_out(tmp_path: Path) -> None:
     assert reader.shards[0].notes == [Note("k", "s", "t", 1)]
 
 
-@pytest.mark.parametrize("what", ["nothing", "empty", "file", "other"])
-def test_what_is_not_a_run_is_refused(tmp_path: Path, what: str) -> None:
-    path = tmp_path / what
-    if what == "file":
+@pytest.mark.parametrize("damaged_part", ["nothing", "empty", "file", "other"])
+def test_a_path_that_is_not_a_run_is_refused(tmp_path: Path, damaged_part: str) -> None:
+    path = tmp_path / damaged_part
+    if damaged_part == "file":
         path.write_text("x")
-    elif what != "nothing":
+    elif damaged_part != "nothing":
         path.mkdir()
-    if what == "other":
+    if damaged_part == "other":
         (path / "shards").mkdir()
         (path / "notes.txt").write_text("x")
     for attempt in (RunReader, read_meta):
@@ -300,8 +300,8 @@ def test_what_is_not_a_run_is_refused(tmp_path: Path, what: str) -> None:
         assert str(path) in str(error.value)
 
 
-@pytest.mark.parametrize("what", ["run.json", "shards", "shard", "records.arrow", "blobs.bin"])
-def test_links_out_of_the_run_folder_are_not_followed(tmp_path: Path, what: str) -> None:
+@pytest.mark.parametrize("damaged_part", ["run.json", "shards", "shard", "records.arrow", "blobs.bin"])
+def test_links_out_of_the_run_folder_are_not_followed(tmp_path: Path, damaged_part: str) -> None:
     other, run = small_run(tmp_path / "other"), small_run(tmp_path / "run")
     target = {
         "run.json": lambda r: r / "run.json",
@@ -309,14 +309,14 @@ def test_links_out_of_the_run_folder_are_not_followed(tmp_path: Path, what: str)
         "shard": shard_folder,
         "records.arrow": records,
         "blobs.bin": blobs,
-    }[what]
+    }[damaged_part]
     path, outside = target(run), target(other)
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     path.symlink_to(outside)
     reader = RunReader(run)
-    if what == "run.json":
+    if damaged_part == "run.json":
         assert reader.meta == {}
-    elif what == "blobs.bin":
+    elif damaged_part == "blobs.bin":
         assert reader.shards[0].value(0).kept is Kept.SUMMARY
     else:
         assert sum(len(shard.changes) for shard in reader.shards) == 0
@@ -364,12 +364,12 @@ print("survived")
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_flipped_bytes_never_crash_never_lie_and_are_told(tmp_path: Path, seed: int) -> None:
+def test_flipped_bytes_never_crash_never_give_wrong_data_and_are_reported(tmp_path: Path, seed: int) -> None:
     """In a process of its own: a crash of the interpreter would show as a missing last word."""
     tests = Path(__file__).parents[1]
     command = [sys.executable, "-X", "faulthandler", "-c", FLIPPING, str(tmp_path), str(seed)]
-    done = subprocess.run([*command, str(tests), str(tests.parent / "src")], capture_output=True, text=True)
-    assert (done.stdout.strip(), done.returncode) == ("survived", 0), done.stderr
+    process = subprocess.run([*command, str(tests), str(tests.parent / "src")], capture_output=True, text=True)
+    assert (process.stdout.strip(), process.returncode) == ("survived", 0), process.stderr
 
 
 FORGING = """
@@ -406,5 +406,5 @@ print("survived")
 def test_a_forged_batch_with_the_right_checksum_never_crashes(tmp_path: Path, seed: int) -> None:
     tests = Path(__file__).parents[1]
     command = [sys.executable, "-X", "faulthandler", "-c", FORGING, str(tmp_path), str(seed)]
-    done = subprocess.run([*command, str(tests), str(tests.parent / "src")], capture_output=True, text=True)
-    assert (done.stdout.strip(), done.returncode) == ("survived", 0), done.stderr[-3000:]
+    process = subprocess.run([*command, str(tests), str(tests.parent / "src")], capture_output=True, text=True)
+    assert (process.stdout.strip(), process.returncode) == ("survived", 0), process.stderr[-3000:]

@@ -95,7 +95,7 @@ def test_letters_of_any_language_stay(tmp_path: Path) -> None:
     assert slug("Übung 3, größer!") == "Übung-3-größer"
 
 
-def test_the_page_comes_back_with_its_format(tmp_path: Path) -> None:
+def test_the_metadata_is_read_with_its_format(tmp_path: Path) -> None:
     meta = {"name": "π", "argv": ["a\udcff"], "tags": {"lr": 3e-4}, "git": None}
     write_meta(tmp_path, meta)
     assert read_meta(tmp_path) == {"format": FORMAT, **meta}
@@ -155,7 +155,7 @@ def test_a_run_with_a_damaged_page_is_listed_by_its_name(tmp_path: Path) -> None
     assert [folder.name[:2] for folder in list_runs(tmp_path)] == ["08", "09", "10"]
 
 
-def test_what_is_not_a_run_is_not_listed(tmp_path: Path) -> None:
+def test_only_runs_are_listed(tmp_path: Path) -> None:
     run = new_run_folder(tmp_path, "real", NOON)
     write_meta(run, {})
     new_run_folder(tmp_path, "no-page", NOON)

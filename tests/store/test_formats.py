@@ -47,13 +47,13 @@ def test_a_change_of_format_2_points_to_its_value_by_its_number() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_run_from_before_there_were_norms_has_none(version: int) -> None:
+def test_a_run_older_than_norms_has_none(version: int) -> None:
     (shard,) = RunReader(FORMATS / str(version)).shards
     assert (shard.value(0).summary.norm, shard.value(0).summary.zeros) == (None, None)
     assert shard.value(0).summary.shape == (5000,)
 
 
-def test_changes_without_spans_are_told_as_damage(tmp_path: Path) -> None:
+def test_changes_without_spans_are_reported_as_damage(tmp_path: Path) -> None:
     run = new_run(tmp_path / "run")
     writer = new_writer(run)
     forged = changes(1.0, 2.0)

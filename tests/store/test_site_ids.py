@@ -33,10 +33,10 @@ def write(folder: Path, first: int, batches: int) -> None:
 
 
 @pytest.mark.parametrize("first", [16, (1 << 14) - 1, 3_000_000, 2**31 - 3])
-def test_a_run_is_read_whole_whatever_its_sites_are_numbered(tmp_path: Path, first: int) -> None:
-    written = Written(tmp_path)
-    write(written.folder, first, batches=3)
-    run = Run(written.folder)
+def test_a_run_is_read_completely_whatever_the_numbers_of_its_sites(tmp_path: Path, first: int) -> None:
+    writer = Written(tmp_path)
+    write(writer.folder, first, batches=3)
+    run = Run(writer.folder)
     assert run.problems == []
     assert run["a"].values == [1.0, 3.0, 11.0, 13.0, 21.0, 23.0]
     assert run["b"].values == [2.0, 4.0, 12.0, 14.0, 22.0, 24.0]
@@ -44,6 +44,6 @@ def test_a_run_is_read_whole_whatever_its_sites_are_numbered(tmp_path: Path, fir
 
 
 def test_readers_make_tables_of_the_sites_there_are_and_not_of_their_numbers(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    write(written.folder, 2**31 - 3, batches=1)
-    assert len(Run(written.folder).tables.table._name_of_site[0]) < 1 << 15
+    writer = Written(tmp_path)
+    write(writer.folder, 2**31 - 3, batches=1)
+    assert len(Run(writer.folder).tables.table._name_of_site[0]) < 1 << 15

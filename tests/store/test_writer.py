@@ -1,4 +1,4 @@
-"""What write() has taken is safe; what it refused leaves no trace."""
+"""A flush that write() accepted is safe; one that it refused leaves no trace."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def full_at(writer: ShardWriter, room: int, *, can_cut: bool = True) -> FailingF
 
 
 @pytest.mark.parametrize("room", [0, 1, 7, 8, 500, 3000])
-def test_a_full_disk_leaves_whole_batches_and_the_same_flush_can_be_given_again(tmp_path: Path, room: int) -> None:
+def test_a_full_disk_leaves_complete_batches_and_the_flush_can_be_repeated(tmp_path: Path, room: int) -> None:
     run = new_run(tmp_path / "run")
     writer = new_writer(run)
     writer.write(first_flush())
@@ -163,7 +163,7 @@ def test_a_file_that_may_not_grow_is_left_readable(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_the_real_error_of_a_full_device_comes_up(tmp_path: Path) -> None:
+def test_the_error_of_a_full_device_is_raised(tmp_path: Path) -> None:
     writer = new_writer(new_run(tmp_path / "run"))
     writer._records.close()
     writer._records = io.FileIO("/dev/full", "r+")
@@ -235,7 +235,7 @@ def test_a_live_reader_picks_up_new_batches(tmp_path: Path) -> None:
     assert shard.closed
 
 
-def test_columns_asked_for_before_a_refresh_stay_as_they_were(tmp_path: Path) -> None:
+def test_columns_read_before_a_refresh_stay_as_they_were(tmp_path: Path) -> None:
     run = new_run(tmp_path / "run")
     writer = new_writer(run)
     writer.write(Flush(0, changes=changes(1.0)))
@@ -283,8 +283,8 @@ def test_equal_blobs_are_kept_once(tmp_path: Path, size: int) -> None:
     writer.write(Flush(1, values=[(3, array_value(2, size)), (4, array_value(1, size))]))
     writer.close()
     assert blobs(run).stat().st_size < 2 * size + 64
-    got = [bytes(value.parts[0]) for value in only_shard(run).values(range(5))]
-    assert got == [array(seed, size).tobytes() for seed in (1, 1, 2, 2, 1)]
+    contents = [bytes(value.parts[0]) for value in only_shard(run).values(range(5))]
+    assert contents == [array(seed, size).tobytes() for seed in (1, 1, 2, 2, 1)]
 
 
 def test_large_blobs_that_differ_in_one_byte_are_both_kept(tmp_path: Path) -> None:
@@ -294,8 +294,8 @@ def test_large_blobs_that_differ_in_one_byte_are_both_kept(tmp_path: Path) -> No
     writer = new_writer(run)
     writer.write(Flush(0, values=[(0, Value("a", "{}", [first])), (1, Value("a", "{}", [second]))]))
     writer.close()
-    got = [bytes(value.parts[0]) for value in only_shard(run).values([0, 1])]
-    assert got == [first.tobytes(), second.tobytes()]
+    contents = [bytes(value.parts[0]) for value in only_shard(run).values([0, 1])]
+    assert contents == [first.tobytes(), second.tobytes()]
 
 
 def test_the_table_of_known_blobs_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,10 +305,10 @@ def test_the_table_of_known_blobs_is_bounded(tmp_path: Path, monkeypatch: pytest
     for id, seed in enumerate([0, 1, 2, 3, 3, 0]):
         writer.write(Flush(id, values=[(id, array_value(seed, 300_000))]))
     writer.close()
-    assert len(writer._blobs._known) == 3
+    assert len(writer._blobs._offsets) == 3
     assert blobs(run).stat().st_size >= 5 * 300_000  # the first one was forgotten and is there twice
-    got = [bytes(value.parts[0]) for value in only_shard(run).values(range(6))]
-    assert got == [array(seed, 300_000).tobytes() for seed in (0, 1, 2, 3, 3, 0)]
+    contents = [bytes(value.parts[0]) for value in only_shard(run).values(range(6))]
+    assert contents == [array(seed, 300_000).tobytes() for seed in (0, 1, 2, 3, 3, 0)]
 
 
 def test_blobs_are_aligned_for_mapping(tmp_path: Path) -> None:
@@ -316,7 +316,7 @@ def test_blobs_are_aligned_for_mapping(tmp_path: Path) -> None:
     writer = new_writer(run)
     writer.write(Flush(0, values=[(id, array_value(id, 5_001 + id)) for id in range(4)]))
     writer.close()
-    (batch,) = only_shard(run)._values._batches
+    (batch,) = only_shard(run).value_table.batches
     offsets = [row[0]["offset"] for row in batch.field("parts").to_pylist()]
     assert offsets == [0, 5056, 10_112, 15_168]  # multiples of 64
 
@@ -335,7 +335,7 @@ def test_many_large_arrays_can_be_held_at_once(tmp_path: Path) -> None:
     assert all(bytes(value.parts[0][:9]) == array(id % 3, size)[:9].tobytes() for id, value in enumerate(held))
 
 
-def test_arrays_beyond_the_disk_budget_become_summaries_that_say_so(tmp_path: Path) -> None:
+def test_arrays_beyond_the_disk_budget_become_summaries_that_tell_why(tmp_path: Path) -> None:
     run = new_run(tmp_path / "run")
     writer = new_writer(run, disk=150_000)
     for number in range(8):
@@ -430,7 +430,7 @@ def test_a_flush_that_cannot_be_written_leaves_no_trace(tmp_path: Path) -> None:
     assert reader.shards[0].changes.number.tolist() == [5.0, 6.0, 7.0, 8.0, 9.0]
 
 
-def test_every_writer_has_a_shard_of_its_own(tmp_path: Path) -> None:
+def test_every_writer_has_its_own_shard(tmp_path: Path) -> None:
     run = new_run(tmp_path / "run")
     with ThreadPoolExecutor(8) as pool:
         writers = list(pool.map(lambda _: new_writer(run), range(24)))

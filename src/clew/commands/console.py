@@ -28,9 +28,9 @@ def console() -> Console:
 
 def print_json(item: Any) -> None:
     """For machines: strict JSON in ASCII."""
-    from clew.export.plain import plain
+    from clew.export.plain import to_plain
 
-    print(json.dumps(plain(item), allow_nan=False, indent=2))
+    print(json.dumps(to_plain(item), allow_nan=False, indent=2))
 
 
 @contextmanager

@@ -1,10 +1,10 @@
-"""Two runs side by side: `clew.diff`.
+"""Compares two runs: `clew.diff`.
 
     Side (a run as columns) ──► pair_calls ──► pair_rows ──► Judge ──► Diff
                                 structure      names, steps   values    first, differences, tree
 
-Calls are aligned as trees, the values in them by name and step, all of it as columns; only values whose hashes differ
-are read. This module itself is light; numpy loads with the first comparison.
+Calls are aligned as trees, and the values in them by name and step, all of it in columns; only values
+whose hashes differ are read. This module itself is light: numpy is loaded by the first comparison.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def diff(
     common: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Diff:
-    """Compare two runs: runs, their folders, their names, or `"latest"`. `a` is what `b` is measured against.
+    """Compare two runs, each given as a run, a folder, a name, or `"latest"`; `b` is measured against `a`.
 
-    `reference`: a second run of what `a` was; it shows how much each place varies by itself, and values may differ by
-    `noise` times as much. Else `rtol`, `atol`, `ulp`, or without any of them defaults by dtype. `ignore` and `only`
-    are patterns of names (`loss`), functions (`train`) or both (`train.loss`); `map` says what `b` calls what has
-    another name in `a`. With `common` only what both runs have is judged.
+    `reference` is a second run of the same program as `a`. It shows how much each place varies by itself, and values
+    may differ by `noise` times as much. Without it, `rtol`, `atol` and `ulp` apply, or defaults by dtype if none of
+    them is given. `ignore` and `only` are patterns of names (`loss`), functions (`train`) or both (`train.loss`);
+    `map` gives the names that `b` uses for names of `a`. With `common`, only what both runs have is judged.
     """
     from clew.compare.result import Diff
     from clew.compare.settings import Settings
@@ -56,23 +56,22 @@ def diff(
         reference=reference is not None,
         common=common,
     )
-    return Diff(_run(a), _run(b), settings, None if reference is None else _run(reference), progress)
+    return Diff(_open_run(a), _open_run(b), settings, None if reference is None else _open_run(reference), progress)
 
 
-def _run(given: Any) -> Run:
-    """As `clew.open` takes it; or a run that is open already, or being recorded."""
+def _open_run(source: Any) -> Run:
+    """Open what `clew.open` takes; `source` may also be an open run, or a run that is being recorded."""
     from clew.errors import OptionError
     from clew.history import open_run
     from clew.history.run import Run
 
-    if isinstance(given, Run):
-        return given
-    if isinstance(given, (str, os.PathLike)):
-        return open_run(given)  # type: ignore[arg-type]
-    reader = getattr(type(given), "reader", None)
-    if callable(reader):
-        found = given.reader()
-        if isinstance(found, Run):
-            return found
-    what = f"a {type(given).__name__} is no run."
-    raise OptionError("bad-option", what, "Give a run, its folder, its name, or `latest`.")
+    if isinstance(source, Run):
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        return open_run(source)  # type: ignore[arg-type]
+    if callable(getattr(type(source), "reader", None)):
+        run = source.reader()
+        if isinstance(run, Run):
+            return run
+    message = f"expected a run, got {type(source).__name__}."
+    raise OptionError("bad-option", message, "Give a run, its folder, its name, or `latest`.")

@@ -1,4 +1,4 @@
-"""One value that differs: where, in which calls, from what inputs, how, and whether it was made different there."""
+"""`Difference` is one value that differs: where, in which calls, from what inputs, how, and whether it began there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 import numpy as np
 
 from clew.compare.arrays import Measure
-from clew.compare.comparison import plain, rows_of_call, told_step
+from clew.compare.comparison import json_step, json_value, rows_of_call
 from clew.compare.stored import heads
 from clew.compare.values import compare_heads, measured, measured_arrays, measured_summaries, sources, text_note
 from clew.records import Kept, Kind
@@ -24,35 +24,35 @@ if TYPE_CHECKING:
 
 PRODUCER, PROPAGATOR, UNKNOWN = "producer", "propagator", "unknown"
 WHAT: Final = {"input": "argument", "output": "result", "value": "change"}
-_TEXT: Final = 200  # characters of a value in what is told
+_TEXT: Final = 200  # characters of a value in `to_dict`
 _LONGEST_PATH: Final = 32
 
 
 class Input(NamedTuple):
-    """What a call was given, in both runs."""
+    """An input of a call in both runs."""
 
     name: str
     a: Any
     b: Any
-    equal: bool | None  # None: it is only in one of them, or too little of it was kept to say
+    equal: bool | None  # None: only one run has it, or too little of it was kept to compare
 
 
 class Difference:
-    """A value that differs between two runs. Everything is looked up when it is asked for."""
+    """A value that differs between two runs. Everything is looked up on access."""
 
     def __init__(self, comparison: Comparison, index: int) -> None:
         self._comparison = comparison
         self.index = index  # among all differences, in the order of time of the first run
-        found = comparison.verdict
-        self._a, self._b, self._at = int(found.a[index]), int(found.b[index]), int(found.at[index])
-        self._pair, self._token = int(found.pair[index]), int(found.token[index])
+        verdict = comparison.verdict
+        self._a, self._b, self._at = int(verdict.a[index]), int(verdict.b[index]), int(verdict.at[index])
+        self._pair, self._token = int(verdict.pair[index]), int(verdict.token[index])
         self._call_a, self._call_b = int(comparison.calls.a[self._pair]), int(comparison.calls.b[self._pair])
 
     # ---- where
 
     @property
     def name(self) -> str:
-        """As the first run calls it; `(error)` for an exception."""
+        """The name in the first run; `(error)` for an exception."""
         return self._site("a")[0]
 
     @property
@@ -105,21 +105,21 @@ class Difference:
 
     @property
     def held(self) -> str:
-        """`a` or `b` if that run had no change there, and held this value from before; else nothing."""
-        return ("", "a", "b")[int(self._comparison.verdict.held[self.index])]
+        """`a` or `b` if that run had no change there and held this value from before; else empty."""
+        return ("", "a", "b")[int(self._comparison.verdict.held_by[self.index])]
 
-    def _side(self, side: str) -> Side:
-        return self._comparison.a if side == "a" else self._comparison.b
+    def _side(self, which: str) -> Side:
+        return self._comparison.a if which == "a" else self._comparison.b
 
-    def _site(self, side: str) -> tuple[str, str, int]:
-        """(name, file, line) of its place in one of the runs."""
-        one, row = self._side(side), self._a if side == "a" else self._b
-        if row < len(one.table):
-            shard, local = one.table.place(row)
-            reader = one.table.shards[shard]
-            site = reader.sites[int(one.table.column(shard, "site")[local])]
+    def _site(self, which: str) -> tuple[str, str, int]:
+        """The name, file and line in one of the runs."""
+        side, row = self._side(which), self._a if which == "a" else self._b
+        if row < len(side.table):
+            shard, local = side.table.place(row)
+            reader = side.table.shards[shard]
+            site = reader.sites[int(side.table.column(shard, "site")[local])]
             return site.name, reader.functions[site.function].file, site.line
-        call = one.call_object(int(one.call_of(np.array([row]))[0]))
+        call = side.call_object(int(side.call_of(np.array([row]))[0]))
         name = self._comparison.token_name(self._token)[1]
         return (name, call.file, call.line) if call is not None else (name, "", 0)
 
@@ -137,7 +137,7 @@ class Difference:
 
     @cached_property
     def measure(self) -> Measure:
-        """How they differ. Arrays are read from disk for it, piece by piece."""
+        """How the two values differ. Arrays are read from disk for it, piece by piece."""
         comparison = self._comparison
         if self.what == "exception":
             return Measure(note=text_note(self.a, self.b) if self.a is not None and self.b is not None else "")
@@ -159,12 +159,12 @@ class Difference:
 
     @property
     def noise(self) -> float | None:
-        """How far apart the reference's own runs were at this place up to this moment; None without a reference."""
+        """How far apart the two reference runs were at this place up to this moment; None without a reference."""
         return self._comparison.noise_at(self.index)
 
     @property
     def multiple(self) -> float | None:
-        """The largest difference as a multiple of that noise: Inf where the reference repeats exactly."""
+        """The largest difference as a multiple of the noise; Inf where the reference repeats exactly."""
         noise = self.noise
         if noise is None:
             return None
@@ -175,7 +175,7 @@ class Difference:
 
     @cached_property
     def inputs(self) -> list[Input]:
-        """What the call was given, as far as that was recorded; of a module in a model, its input."""
+        """The recorded inputs of the call; for a module in a model, its input and parameters."""
         return self._inputs_by_name() if self._is_traced else self._arguments(self._call_a, self._call_b)
 
     @property
@@ -184,39 +184,39 @@ class Difference:
         return bool(self._comparison.a.is_tracer[functions[self._call_a]]) if self._call_a else False
 
     def _arguments(self, call_a: int, call_b: int) -> list[Input]:
-        """Those of a call."""
+        """The arguments of a pair of calls."""
         comparison = self._comparison
         if not call_a:
             return []
-        chosen = [self._inputs_in(comparison.a, call_a), self._inputs_in(comparison.b, call_b)]
-        wanted = dict.fromkeys([*chosen[0], *chosen[1]])
-        return [self._input(token, chosen[0].get(token), chosen[1].get(token)) for token in wanted]
+        rows_a, rows_b = self._argument_rows(comparison.a, call_a), self._argument_rows(comparison.b, call_b)
+        tokens = dict.fromkeys([*rows_a, *rows_b])
+        return [self._make_input(token, rows_a.get(token), rows_b.get(token)) for token in tokens]
 
     def _inputs_by_name(self) -> list[Input]:
-        """Of a module: what it was given and its parameters, at this iteration or held since an earlier one."""
+        """The input and the parameters of a module, recorded at this iteration or held since an earlier one."""
         comparison = self._comparison
-        own, words = comparison.token_name(self._token)[1], comparison.a.words.tokens
-        wanted = [n for n in range(len(words)) if words.name(n)[0] == "value" and feeds(words.name(n)[1], own)]
-        found = []
-        for token in wanted:
-            rows = (
-                _last_row(comparison.a, token, self._call_a, self._at),
-                _last_row(comparison.b, token, self._call_b, len(comparison.b.table)),
-            )
-            if rows != (None, None):
-                found.append(self._input(token, *rows))
-        return found
+        module, tokens = comparison.token_name(self._token)[1], comparison.a.vocabularies.tokens
+        inputs = []
+        for token in range(len(tokens)):
+            role, name = tokens.name(token)
+            if role != "value" or not feeds(name, module):
+                continue
+            row_a = _last_row(comparison.a, token, self._call_a, self._at)
+            row_b = _last_row(comparison.b, token, self._call_b, len(comparison.b.table))
+            if row_a is not None or row_b is not None:
+                inputs.append(self._make_input(token, row_a, row_b))
+        return inputs
 
     @staticmethod
-    def _inputs_in(side: Side, call: int) -> dict[int, int]:
-        """Token → row of each argument of a call."""
+    def _argument_rows(side: Side, call: int) -> dict[int, int]:
+        """The row of each argument of a call, by token."""
         rows = rows_of_call(side, call)
-        words = side.words.tokens
-        inputs = [number for number in range(len(words)) if words.name(number)[0] == "input"]
-        rows = rows[np.isin(side.token_of(rows), inputs)]
+        tokens = side.vocabularies.tokens
+        input_tokens = [number for number in range(len(tokens)) if tokens.name(number)[0] == "input"]
+        rows = rows[np.isin(side.token_of(rows), input_tokens)]
         return dict(zip(side.token_of(rows).tolist(), rows.tolist(), strict=True))
 
-    def _input(self, token: int, a: int | None, b: int | None) -> Input:
+    def _make_input(self, token: int, a: int | None, b: int | None) -> Input:
         comparison = self._comparison
         equal = None
         if a is not None and b is not None:
@@ -225,137 +225,136 @@ class Difference:
         return Input(comparison.token_name(token)[1], *values, equal)
 
     def _was_compared(self, a: int, b: int) -> bool:
-        """Whether two rows that were not found to differ were found to be equal; it may be that nobody can say."""
+        """Whether two rows without a difference are known to be equal; too little may have been kept to say."""
         comparison = self._comparison
         rows = np.array([a]), np.array([b])
         kinds = comparison.a.cells("kind", rows[0])[0], comparison.b.cells("kind", rows[1])[0]
         if kinds != (Kind.VALUE, Kind.VALUE):
             return True
-        one, other = heads(comparison.a, rows[0])[0], heads(comparison.b, rows[1])[0]
-        if one.kept == other.kept == Kept.FULL:
+        head_a, head_b = heads(comparison.a, rows[0])[0], heads(comparison.b, rows[1])[0]
+        if head_a.kept == head_b.kept == Kept.FULL:
             return True
-        return compare_heads(one, other, comparison.settings, None).compared
+        return compare_heads(head_a, head_b, comparison.settings, None).compared
 
     @property
     def role(self) -> str:
-        """`producer`: its inputs were equal; `propagator`: something before it differed already; or `unknown`."""
-        return self._judged[0]
+        """`producer` if its inputs were equal, `propagator` if something before it differed already, or `unknown`."""
+        return self._role_and_reason[0]
 
     @property
     def reason(self) -> str:
-        """Why it is taken for that."""
-        return self._judged[1]
+        """Why it has this role."""
+        return self._role_and_reason[1]
 
     @cached_property
-    def _judged(self) -> tuple[str, str]:
+    def _role_and_reason(self) -> tuple[str, str]:
         if self.what == "argument" or (self._is_traced and _is_input(f".{self.name}", "")):
-            return self._judged_argument()
+            return self._judge_argument()
         if self._is_traced and is_parameter(self.name):
-            return self._judged_parameter()
+            return self._judge_parameter()
         names = ", ".join(f"`{one.name}`" for one in self.inputs if one.equal is False)
         if names:
             return PROPAGATOR, f"its input {names} differs already"
-        earlier = self._earlier()
+        earlier = self._earlier_difference()
         if earlier is not None:
             return PROPAGATOR, f"`{Difference(self._comparison, earlier).name}` differs before it in the same call"
         if self.inputs:
-            lacking = ", ".join(f"`{one.name}`" for one in self.inputs if one.equal is None)
-            if lacking:
-                return self._judged_without_inputs(f"of its input {lacking} it is not known whether it is the same")
-            return self._judged_by_equal_inputs()
-        return self._judged_without_inputs()
+            names = ", ".join(f"`{one.name}`" for one in self.inputs if one.equal is None)
+            if names:
+                return self._judge_without_inputs(f"it is unknown whether its input {names} is the same")
+            return self._judge_by_equal_inputs()
+        return self._judge_without_inputs()
 
-    def _judged_by_equal_inputs(self) -> tuple[str, str]:
+    def _judge_by_equal_inputs(self) -> tuple[str, str]:
         names = ", ".join(f"`{one.name}`" for one in self.inputs)
-        elsewhere = bool((self._comparison.verdict.pair[: self.index] != self._pair).any())
-        if self._is_traced and elsewhere and not any(is_parameter(one.name) for one in self.inputs):
+        differs_in_other_pair = bool((self._comparison.verdict.pair[: self.index] != self._pair).any())
+        if self._is_traced and differs_in_other_pair and not any(is_parameter(one.name) for one in self.inputs):
             return UNKNOWN, f"its inputs are equal ({names}); its parameters were not recorded, and may differ by now"
         return PRODUCER, f"its inputs are equal: {names}"
 
-    def _judged_argument(self) -> tuple[str, str]:
-        """What a call is given, or a model as a whole."""
+    def _judge_argument(self) -> tuple[str, str]:
+        """Judge an argument of a call, or the input of a whole model."""
         comparison = self._comparison
         parent = int(comparison.a.parent[self._call_a])
         if parent > 0 and self._first_beneath(parent) < self.index:
             name = Difference(comparison, self._first_beneath(parent)).name
             return PROPAGATOR, f"`{name}` differs before it in the calling function"
-        given = self._given_to_caller(parent)
-        if given and all(one.equal for one in given):
-            names = ", ".join(f"`{one.name}`" for one in given)
-            function = comparison.a.words.functions.name(int(comparison.a.function[parent]))
+        inputs = self._inputs_of_caller(parent)
+        if inputs and all(one.equal for one in inputs):
+            names = ", ".join(f"`{one.name}`" for one in inputs)
+            function = comparison.a.vocabularies.functions.name(int(comparison.a.function[parent]))
             return PRODUCER, f"it is an argument, made in the calling {function}, whose inputs are equal: {names}"
         if self.index:
             return UNKNOWN, "it is an argument; what made it was not recorded, and other values differ before it"
         return UNKNOWN, "it is an argument; what made it was not recorded"
 
-    def _judged_parameter(self) -> tuple[str, str]:
-        """What a parameter holds was made by the iterations before; in the first one, before anything was recorded."""
+    def _judge_parameter(self) -> tuple[str, str]:
+        """Judge a parameter: the iterations before made its value; in the first, what ran before the recording."""
         comparison = self._comparison
         before = comparison.a.function[: self._call_a] == comparison.a.function[self._call_a]
-        firsts = comparison.first_in_call[: self._call_a][before]
-        earliest = int(firsts.min(initial=len(comparison)))
+        earliest = int(comparison.first_in_call[: self._call_a][before].min(initial=len(comparison)))
         if earliest < self.index:
-            return PROPAGATOR, f"`{Difference(comparison, earliest).name}` differs in an iteration before"
+            return PROPAGATOR, f"`{Difference(comparison, earliest).name}` differs in an earlier iteration"
         if before.any():
-            return PRODUCER, "everything recorded in the iterations before is equal"
+            return PRODUCER, "everything recorded in the earlier iterations is equal"
         return UNKNOWN, "it is a parameter, and was made before the recording began"
 
-    def _given_to_caller(self, parent: int) -> list[Input]:
-        """What the calling function was given, if it has a partner in the second run."""
+    def _inputs_of_caller(self, parent: int) -> list[Input]:
+        """The inputs of the calling function, if it has a partner in the second run."""
         calls = self._comparison.calls
         at = int(np.searchsorted(calls.a, parent))
         if parent <= 0 or calls.a[at] != parent:
             return []
         return self._arguments(parent, int(calls.b[at]))
 
-    def _judged_without_inputs(self, lacking: str = "its inputs were not recorded") -> tuple[str, str]:
+    def _judge_without_inputs(self, problem: str = "its inputs were not recorded") -> tuple[str, str]:
         if self.index:
-            return UNKNOWN, f"{lacking}, and other values differ before it"
+            return UNKNOWN, f"{problem}, and other values differ before it"
         rows = rows_of_call(self._comparison.a, self._call_a) if self._call_a else np.empty(0, np.int64)
         before = rows[rows < self._at]
-        arguments = list(self._inputs_in(self._comparison.a, self._call_a).values())
+        arguments = list(self._argument_rows(self._comparison.a, self._call_a).values())
         count = int(np.count_nonzero((self._comparison.a.token_of(before) >= 0) & ~np.isin(before, arguments)))
         if count == 0:
-            return UNKNOWN, f"{lacking}, and nothing else was recorded before it in its call"
+            return UNKNOWN, f"{problem}, and nothing else was recorded before it in its call"
         values = "1 value" if count == 1 else f"{count:,} values"
-        return PRODUCER, f"all that was recorded before it in its call is equal ({values}); {lacking}"
+        return PRODUCER, f"everything recorded before it in its call is equal ({values}); {problem}"
 
     def _first_beneath(self, call: int) -> int:
-        """The number of the first difference in a call and all it called."""
+        """The index of the first difference in a call and everything it called."""
         size = int(self._comparison.a.size[call])
         return int(self._comparison.first_in_call[call : call + size].min())
 
-    def _earlier(self) -> int | None:
-        """A difference in the same call, or in what it called, before this one; inside a model, in a part of it."""
+    def _earlier_difference(self) -> int | None:
+        """The index of an earlier difference in the same call or in what it called; of a module, in a part of it."""
         comparison = self._comparison
         if not self._call_a:
             return None
         if self._is_traced and self.inputs:
-            own = comparison.token_name(self._token)[1]
+            module = comparison.token_name(self._token)[1]
             for index in comparison.in_pair(self._pair).tolist():
                 name = comparison.token_name(int(comparison.verdict.token[index]))[1]
-                if index < self.index and name.startswith(f"{own}.") and not _is_input(name, own):
+                if index < self.index and name.startswith(f"{module}.") and not _is_input(name, module):
                     return int(index)
             return None
         first = self._first_beneath(self._call_a)
         return first if first < self.index else None
 
-    # ---- told
+    # ---- the report
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: see `Diff.to_dict`."""
         measure = {key: value for key, value in dataclasses.asdict(self.measure).items() if value not in (None, "")}
-        told = {
+        values = {
             "index": self.index,
             "name": self.name,
             "what": self.what,
             "function": self.function,
-            "step": told_step(self.step),
+            "step": json_step(self.step),
             "ordinal": self.ordinal,
             "time": self.time,
             "held": self.held,
-            "a": self._told("a"),
-            "b": self._told("b"),
+            "a": self._side_values("a"),
+            "b": self._side_values("b"),
             "inputs": [
                 {"name": one.name, "a": brief(one.a, _TEXT), "b": brief(one.b, _TEXT), "equal": one.equal}
                 for one in self.inputs
@@ -366,28 +365,28 @@ class Difference:
             "role": self.role,
             "reason": self.reason,
         }
-        out: dict[str, Any] = plain(told)
-        return out
+        data: dict[str, Any] = json_value(values)
+        return data
 
-    def _told(self, side: str) -> dict[str, Any]:
-        name, file, line = self._site(side)
-        value, call = (self.a, self.call_a) if side == "a" else (self.b, self.call_b)
+    def _side_values(self, which: str) -> dict[str, Any]:
+        name, file, line = self._site(which)
+        value, call = (self.a, self.call_a) if which == "a" else (self.b, self.call_b)
         return {
             "name": name,
             "value": "no exception" if value is None and self.what == "exception" else brief(value, _TEXT),
             "file": file,
             "line": line,
-            "call": self._told_call(side, call),
+            "call": self._call_values(which, call),
         }
 
-    def _told_call(self, side: str, call: Call | None) -> dict[str, Any] | None:
+    def _call_values(self, which: str, call: Call | None) -> dict[str, Any] | None:
         if call is None:
             return None
         path: list[str] = []
-        above = call.parent
-        while above is not None and len(path) < _LONGEST_PATH:
-            path.append(above.function)
-            above = above.parent
+        caller = call.parent
+        while caller is not None and len(path) < _LONGEST_PATH:
+            path.append(caller.function)
+            caller = caller.parent
         return {
             "function": call.function,
             "module": call.module,
@@ -398,7 +397,7 @@ class Difference:
             "rank": call.rank,
             "thread": call.thread,
             "stage": call.stage,
-            "step": told_step(self._side(side).call_step(self._call_a if side == "a" else self._call_b)),
+            "step": json_step(self._side(which).call_step(self._call_a if which == "a" else self._call_b)),
             "start": call.start,
             "path": path[::-1],
         }
@@ -407,9 +406,9 @@ class Difference:
         return f"<Difference {self.name}: {brief(self.a, 40)} against {brief(self.b, 40)}>"
 
 
-def _is_input(name: str, of: str) -> bool:
-    """Whether a path inside a model is what the module `of` is given."""
-    return name == f"{of}.input" or name.startswith(f"{of}.input.")
+def _is_input(name: str, module: str) -> bool:
+    """Whether a path inside a model is an input of a module."""
+    return name == f"{module}.input" or name.startswith(f"{module}.input.")
 
 
 def is_parameter(name: str) -> bool:
@@ -418,26 +417,26 @@ def is_parameter(name: str) -> bool:
 
 def feeds(name: str, module: str) -> bool:
     """Whether a path inside a model is an input or a parameter of a module."""
-    inside, _, last = name.rpartition(".")
-    return _is_input(name, module) or (inside == module and is_parameter(last))
+    owner, _, last = name.rpartition(".")
+    return _is_input(name, module) or (owner == module and is_parameter(last))
 
 
 def _last_row(side: Side, token: int, call: int, before: int) -> int | None:
-    """The last row of a name of a model, up to a call and a row: iterations leave out what has not changed."""
+    """The last row of a name of a model, up to a call and a row: iterations omit what has not changed."""
     rows = np.flatnonzero(side.token == token)
     rows = rows[(side.call[rows] <= call) & (side.function[side.call[rows]] == side.function[call]) & (rows < before)]
     return int(rows[-1]) if len(rows) else None
 
 
 class Differences(Sequence[Difference]):
-    """All differences, in the order of time of the first run. `len()` and slices cost nothing."""
+    """All differences, in the first run's order of time. `len()` and slices cost nothing."""
 
-    def __init__(self, comparison: Comparison, chosen: range) -> None:
+    def __init__(self, comparison: Comparison, indices: range) -> None:
         self._comparison = comparison
-        self._chosen = chosen
+        self._indices = indices
 
     def __len__(self) -> int:
-        return len(self._chosen)
+        return len(self._indices)
 
     @overload
     def __getitem__(self, index: int) -> Difference: ...
@@ -445,8 +444,8 @@ class Differences(Sequence[Difference]):
     def __getitem__(self, index: slice) -> Differences: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
-            return Differences(self._comparison, self._chosen[index])
-        return Difference(self._comparison, self._chosen[index])
+            return Differences(self._comparison, self._indices[index])
+        return Difference(self._comparison, self._indices[index])
 
     def __repr__(self) -> str:
         shown = ", ".join(map(repr, self[:3]))

@@ -1,4 +1,4 @@
-"""How calls ended: where one run raised an exception and the other did not, that is a difference like any other."""
+"""How calls ended: an exception that only one run raised is a difference like any other."""
 
 from __future__ import annotations
 
@@ -12,66 +12,66 @@ from clew.compare.side import ERROR, OUT, Ints, Side
 if TYPE_CHECKING:
     from clew.compare.calls import CallPairs
 
-NEVER = -1  # in place of the time a call ended at
+NEVER = -1  # instead of an end time
 
 
-def even_out(a: Side, b: Side, pairs: CallPairs) -> None:
-    """Where only one of two calls raised, the other gets a row that says it did not.
+def add_missing_error_rows(a: Side, b: Side, pairs: CallPairs) -> None:
+    """Where only one of two paired calls raised, give the other a row that says it raised nothing.
 
-    Iterations of a model are left alone: an exception goes past them and not through them.
+    Iterations of a model are left out: exceptions do not pass through them.
     """
     called = ~a.is_tracer[a.function[pairs.a]]
-    raised = raising(a)[pairs.a], raising(b)[pairs.b]
-    _add_quiet(a, pairs.a[called & raised[1] & ~raised[0]])
-    _add_quiet(b, pairs.b[called & raised[0] & ~raised[1]])
+    raised_a, raised_b = calls_that_raised(a)[pairs.a], calls_that_raised(b)[pairs.b]
+    _add_rows_without_error(a, pairs.a[called & raised_b & ~raised_a])
+    _add_rows_without_error(b, pairs.b[called & raised_a & ~raised_b])
 
 
-def raising(side: Side) -> npt.NDArray[np.bool_]:
+def calls_that_raised(side: Side) -> npt.NDArray[np.bool_]:
     """By call: whether it ended with an exception."""
-    out = np.zeros(len(side), np.bool_)
+    raised = np.zeros(len(side), np.bool_)
     for shard, offset in zip(side.view.calls.shards, side.view.calls.offsets.tolist(), strict=False):
         places = shard.places(shard.finished.call[np.flatnonzero(shard.raised())])
-        out[side.pre[places[places >= 0] + offset]] = True
-    return out
+        raised[side.pre[places[places >= 0] + offset]] = True
+    return raised
 
 
-def ended(side: Side, calls: Ints) -> Ints:
-    """When these calls ended; NEVER for one that still goes on, or whose end was lost."""
+def _end_times(side: Side, calls: Ints) -> Ints:
+    """When these calls ended; NEVER for a call that still runs, or whose end was lost."""
     times = np.full(len(side), NEVER, np.int64)
     for shard, offset in zip(side.view.calls.shards, side.view.calls.offsets.tolist(), strict=False):
         places = shard.places(shard.finished.call)
-        good = places >= 0
-        times[side.pre[places[good] + offset]] = shard.finished.time[good]
+        exists = places >= 0
+        times[side.pre[places[exists] + offset]] = shard.finished.time[exists]
     return times[calls]
 
 
-def _add_quiet(side: Side, calls: Ints) -> None:
+def _add_rows_without_error(side: Side, calls: Ints) -> None:
     if len(calls) == 0:
         return
-    times = ended(side, calls)
-    tokens = np.array([_token(side, call) for call in calls.tolist()], np.int64)
-    good = (times != NEVER) & (tokens != OUT)
-    side.add_errors(calls[good], tokens[good], times[good])
+    times = _end_times(side, calls)
+    tokens = np.array([_error_token(side, call) for call in calls.tolist()], np.int64)
+    compared = (times != NEVER) & (tokens != OUT)
+    side.add_rows_without_error(calls[compared], tokens[compared], times[compared])
 
 
-def _token(side: Side, call: int) -> int:
-    found = side.call_object(call)
-    if found is None or not side.wants(ERROR, found.module, found.function):
+def _error_token(side: Side, number: int) -> int:
+    call = side.call_object(number)
+    if call is None or not side.is_selected(ERROR, call.module, call.function):
         return OUT
-    return side.words.tokens.number(("output", ERROR))
+    return side.vocabularies.tokens.number(("output", ERROR))
 
 
-class Calls:
-    """When the calls that belong together ended, by the call around them in the second run."""
+class EndTimes:
+    """When paired calls ended in both runs, by their caller in the second run."""
 
     def __init__(self, a: Side, b: Side, pairs: CallPairs) -> None:
-        around, end_b, end_a = b.parent[pairs.b], ended(b, pairs.b), ended(a, pairs.a)
-        order = np.lexsort((end_b, around))
+        callers, end_b, end_a = b.parent[pairs.b], _end_times(b, pairs.b), _end_times(a, pairs.a)
+        order = np.lexsort((end_b, callers))
         order = order[(end_b[order] != NEVER) & (end_a[order] != NEVER)]
-        self._around, self._end_b, self._end_a = around[order], end_b[order], end_a[order]
+        self._callers, self._end_b, self._end_a = callers[order], end_b[order], end_a[order]
 
-    def over(self, call: int, time: int) -> int:
-        """When the last call was over in the first run that `call` of the second had behind it at that time."""
-        begin, end = np.searchsorted(self._around, [call, call + 1]).tolist()
+    def last_end_before(self, caller: int, time: int) -> int:
+        """Take the last call that `caller` of the second run had ended by `time`: when it ended in the first run."""
+        begin, end = np.searchsorted(self._callers, [caller, caller + 1]).tolist()
         at = begin + int(np.searchsorted(self._end_b[begin:end], time, side="right"))
         return int(self._end_a[at - 1]) if at > begin else NEVER

@@ -1,4 +1,4 @@
-"""Every pair of values is judged: numbers a million at a time, arrays by their hashes, and by their bytes where those
+"""Judges every pair of values: numbers a million at a time, arrays by their hashes, or by their bytes where those
 differ."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,35 +33,35 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 BLOCK: Final = 1 << 20
-_TOGETHER: Final = 512
-_LARGE: Final = 1 << 18  # bytes of an array that is worth a thread
+_HEADS_AT_ONCE: Final = 512
+_LARGE: Final = 1 << 18  # bytes from which an array is worth a thread
 _WORKERS: Final = 4
 _PLACE_BITS: Final = 32
-BY_A, BY_B = 1, 2  # which run had no change at a difference, and held its value from before
+BY_A, BY_B = 1, 2  # the run that had no change at a difference, and held its value from before
 
 
 def places_of(functions: npt.NDArray[Any], tokens: npt.NDArray[Any]) -> Ints:
-    """A place is a name in a function of the first run."""
+    """The place of each value: one number for its name and its function in the first run."""
     return (functions.astype(np.int64) << _PLACE_BITS) | tokens.astype(np.int64)
 
 
 def split_place(place: int) -> tuple[int, int]:
-    """Function and token."""
+    """The function and the token of a place."""
     return place >> _PLACE_BITS, place & ((1 << _PLACE_BITS) - 1)
 
 
 @dataclass(slots=True)
 class Agreement:
-    """How a place, or a step, went."""
+    """How far the two runs agree at one place, or at one step."""
 
     compared: int = 0
     differ: int = 0
-    worst: float = 0.0  # the largest absolute difference; Inf where that is no number
+    worst: float = 0.0  # the largest absolute difference; Inf where that is not a number
 
 
 @dataclass
 class Verdict:
-    """What judging came to. Rows of the differing pairs are in no order yet."""
+    """The differing pairs, in no order yet, and counts of all pairs."""
 
     a: Ints
     b: Ints
@@ -69,23 +69,32 @@ class Verdict:
     token: Ints
     at: Ints
     magnitude: Floats
-    held: npt.NDArray[np.int8]  # BY_A or BY_B, or 0
+    held_by: npt.NDArray[np.int8]  # BY_A or BY_B, or 0
     compared: int = 0
     identical: int = 0
-    within: int = 0  # not identical, and within the tolerance
+    within: int = 0  # not identical, but within the tolerance
     within_worst: float = 0.0
-    within_first: tuple[int, int, int, int] | None = None  # rows and pair of the earliest of them
+    within_first: tuple[int, int, int, int] | None = None  # row a, row b, pair and `at` of the earliest of them
     by_hash: int = 0
     by_summary: int = 0
     places: dict[int, Agreement] = field(default_factory=dict)
     steps: npt.NDArray[Any] | None = None  # by mark of the first run: compared, differ
     steps_worst: Floats | None = None
-    dtypes: Counter[tuple[str, str]] = field(default_factory=Counter)  # of arrays that have another in the second run
+    dtypes: Counter[tuple[str, str]] = field(default_factory=Counter)  # of arrays whose dtype is not the same in both
     not_compared: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)  # (place, why) → count, a row
 
 
+class BlockResult(NamedTuple):
+    """By pair of one block: how it was judged."""
+
+    differ: Flags
+    size: Floats  # the largest absolute difference
+    exact: Flags  # the same, bit for bit
+    judged: Flags  # false where too little was kept to compare
+
+
 class Judge:
-    """One comparison of two sides, whose rows are paired."""
+    """Judges the paired rows of two sides."""
 
     def __init__(
         self,
@@ -104,65 +113,67 @@ class Judge:
         self.settings = settings
         self.noise = noise
         self._progress = progress
-        self._found: list[tuple[Ints, Floats]] = []
+        self._differing: list[tuple[Ints, Floats]] = []  # indices of pairs, and sizes of their differences
         nothing = np.empty(0, np.int64)
         self.verdict = Verdict(nothing, nothing, nothing, nothing, nothing, np.empty(0), np.empty(0, np.int8))
         marks = len(a.marks[0])
         if marks:
             self.verdict.steps = np.zeros((2, marks), np.int64)
             self.verdict.steps_worst = np.zeros(marks)
-        self._how: Counter[str] = Counter()
-        self._within_at = 2**63
+        self._methods: Counter[str] = Counter()
+        self._within_first_time = 2**63
 
     def judge(self) -> Verdict:
         total = len(self.rows.a)
         for begin in range(0, total, BLOCK):
-            self._tell(begin)
-            self._block(np.arange(begin, min(begin + BLOCK, total)))
-        self._tell(total)
+            self._report_progress(begin)
+            self._judge_block(np.arange(begin, min(begin + BLOCK, total)))
+        self._report_progress(total)
         if "_pool" in self.__dict__:
             self._pool.shutdown()
-        out, rows = self.verdict, self.rows
-        chosen = np.concatenate([np.empty(0, np.int64), *(places for places, _ in self._found)])
-        out.a, out.b, out.pair, out.token, out.at = (
-            column[chosen].astype(np.int64) for column in (rows.a, rows.b, rows.pair, rows.token, rows.at)
+        verdict, rows = self.verdict, self.rows
+        differing = np.concatenate([np.empty(0, np.int64), *(indices for indices, _ in self._differing)])
+        verdict.a, verdict.b, verdict.pair, verdict.token, verdict.at = (
+            column[differing].astype(np.int64) for column in (rows.a, rows.b, rows.pair, rows.token, rows.at)
         )
-        by_b, by_a = rows.held
-        out.held = np.where(chosen >= by_a, BY_A, np.where(chosen >= by_b, BY_B, 0)).astype(np.int8)
-        out.magnitude = np.concatenate([np.empty(0), *(sizes for _, sizes in self._found)])
-        out.by_hash, out.by_summary = self._how["hash"], self._how["summary"]
-        return out
+        from_b, from_a = rows.held_from
+        verdict.held_by = np.where(differing >= from_a, BY_A, np.where(differing >= from_b, BY_B, 0)).astype(np.int8)
+        verdict.magnitude = np.concatenate([np.empty(0), *(sizes for _, sizes in self._differing)])
+        verdict.by_hash, verdict.by_summary = self._methods["hash"], self._methods["summary"]
+        return verdict
 
-    def _tell(self, done: int) -> None:
+    def _report_progress(self, count: int) -> None:
         if self._progress is not None:
-            self._progress(done, len(self.rows.a))
+            self._progress(count, len(self.rows.a))
 
-    def _block(self, chosen: Ints) -> None:
-        rows_a, rows_b = self._rows(self.rows.a, chosen), self._rows(self.rows.b, chosen)
+    def _judge_block(self, indices: Ints) -> None:
+        rows_a, rows_b = self._rows(self.rows.a, indices), self._rows(self.rows.b, indices)
         kinds = self.a.cells("kind", rows_a), self.b.cells("kind", rows_b)
-        places = places_of(self.functions[self.rows.pair[chosen]], self.rows.token[chosen])
-        allowed = None if self.noise is None else self.noise.allowed(places, self._rows(self.rows.at, chosen))
-        differ, known = np.zeros(len(chosen), np.bool_), np.ones(len(chosen), np.bool_)
-        size = np.zeros(len(chosen))
-        exact = np.ones(len(chosen), np.bool_)
+        places = places_of(self.functions[self.rows.pair[indices]], self.rows.token[indices])
+        allowed = None if self.noise is None else self.noise.allowed(places, self._rows(self.rows.at, indices))
+        count = len(indices)
+        result = BlockResult(
+            np.zeros(count, np.bool_), np.zeros(count), np.ones(count, np.bool_), np.ones(count, np.bool_)
+        )
         plain = (kinds[0] >= Kind.FLOAT) & (kinds[0] <= Kind.BOOL) & (kinds[1] >= Kind.FLOAT) & (kinds[1] <= Kind.BOOL)
         if plain.any():
-            every = bool(plain.all())
-            at = slice(None) if every else np.flatnonzero(plain)
+            at = slice(None) if plain.all() else np.flatnonzero(plain)
             numbers = self.a.cells("number", rows_a[at]), self.b.cells("number", rows_b[at])
-            room = None if allowed is None else allowed[at]
-            differ[at], size[at], exact[at] = self._numbers(numbers, (kinds[0][at], kinds[1][at]), room)
+            allowed_at = None if allowed is None else allowed[at]
+            result.differ[at], result.size[at], result.exact[at] = self._judge_numbers(
+                numbers, (kinds[0][at], kinds[1][at]), allowed_at
+            )
         if not plain.all():
-            self._others(chosen, np.flatnonzero(~plain), kinds, allowed, (differ, size, exact, known))
-        self._count(chosen, places, differ, size, exact, known)
+            self._judge_others(indices, np.flatnonzero(~plain), kinds, allowed, result)
+        self._count(indices, places, result)
 
     @staticmethod
-    def _rows(column: npt.NDArray[Any], chosen: Ints) -> Ints:
-        return column[chosen].astype(np.int64)
+    def _rows(column: npt.NDArray[Any], indices: Ints) -> Ints:
+        return column[indices].astype(np.int64)
 
     # ---- plain numbers
 
-    def _numbers(self, numbers: tuple[Floats, Floats], kinds: tuple[Any, Any], allowed: Floats | None) -> Any:
+    def _judge_numbers(self, numbers: tuple[Floats, Floats], kinds: tuple[Any, Any], allowed: Floats | None) -> Any:
         x, y = numbers
         with np.errstate(all="ignore"):
             same = x == y
@@ -172,35 +183,35 @@ class Judge:
             same |= (x != x) & (y != y)
             exact = same & (kinds[0] == kinds[1]) & ((np.signbit(x) == np.signbit(y)) | (x != x))
             size = np.zeros(len(x))
-            left = np.flatnonzero(~same)
+            unequal = np.flatnonzero(~same)
             differ = np.zeros(len(x), np.bool_)
-            if len(left):
-                x, y = x[left], y[left]
-                whole = (kinds[0][left] != Kind.FLOAT) & (kinds[1][left] != Kind.FLOAT)
+            if len(unequal):
+                x, y = x[unequal], y[unequal]
+                are_integers = (kinds[0][unequal] != Kind.FLOAT) & (kinds[1][unequal] != Kind.FLOAT)
                 distance = np.abs(x - y)
-                odd = ~np.isfinite(distance)
-                size[left] = np.where(odd, np.inf, distance)
-                room = None if allowed is None else allowed[left]
-                differ[left] = odd | self._too_far(x, y, distance, whole, room)
-                if room is not None:
-                    differ[left] &= ~np.isinf(room)
+                nonfinite = ~np.isfinite(distance)
+                size[unequal] = np.where(nonfinite, np.inf, distance)
+                allowed_at = None if allowed is None else allowed[unequal]
+                differ[unequal] = nonfinite | self._too_far(x, y, distance, are_integers, allowed_at)
+                if allowed_at is not None:
+                    differ[unequal] &= ~np.isinf(allowed_at)
         return differ, size, exact
 
-    def _too_far(self, x: Floats, y: Floats, distance: Floats, whole: Flags, allowed: Floats | None) -> Flags:
-        settings = self.settings
-        if settings.given is not None:
-            limit, steps = self._limit(settings.given, x), settings.given.ulp
+    def _too_far(self, x: Floats, y: Floats, distance: Floats, are_integers: Flags, allowed: Floats | None) -> Flags:
+        explicit, ulp_limit = self.settings.explicit_tolerance, 0.0
+        if explicit is not None:
+            limit, ulp_limit = self._limit(explicit, x), explicit.ulp
         elif allowed is not None:
-            unknown = np.isnan(allowed) & ~whole
-            limit, steps = np.where(unknown, self._limit(DEFAULTS["float64"], x), 0.0), 0.0
+            unmeasured = np.isnan(allowed) & ~are_integers
+            limit = np.where(unmeasured, self._limit(DEFAULTS["float64"], x), 0.0)
         else:
-            limit, steps = np.where(whole, 0.0, self._limit(DEFAULTS["float64"], x)), 0.0
+            limit = np.where(are_integers, 0.0, self._limit(DEFAULTS["float64"], x))
         if allowed is not None:
             limit = np.fmax(limit, allowed)
-        far = distance > limit
-        if steps:
-            far &= ~(ulps(x, y, "float64", "float64") <= steps)
-        return np.asarray(far, np.bool_)
+        too_far = distance > limit
+        if ulp_limit:
+            too_far &= ~(ulps(x, y, "float64", "float64") <= ulp_limit)
+        return np.asarray(too_far, np.bool_)
 
     @staticmethod
     def _limit(tolerance: Tolerance, x: Floats) -> Floats:
@@ -208,53 +219,56 @@ class Judge:
 
     # ---- everything else
 
-    def _others(self, chosen: Ints, places: Ints, kinds: Any, allowed: Floats | None, out: Any) -> None:
-        both = (kinds[0][places] == Kind.VALUE) & (kinds[1][places] == Kind.VALUE)
-        pointing = places[both]
-        if len(pointing):
-            self._values(chosen, pointing, allowed, out)
-        rest = places[~both]
-        empty = (kinds[0][rest] == kinds[1][rest]) & np.isin(kinds[0][rest], (Kind.NONE, Kind.DELETED))
-        for place in rest[~empty].tolist():
-            room = _room(allowed, place)
-            found = self._one(int(chosen[place]), kinds[0][place], kinds[1][place], room)
-            self._put(place, chosen, found, out, room)
+    def _judge_others(
+        self, indices: Ints, offsets: Ints, kinds: Any, allowed: Floats | None, result: BlockResult
+    ) -> None:
+        """Judge what is not a plain number. `offsets` are positions in the block, `indices` those of all pairs."""
+        both_stored = (kinds[0][offsets] == Kind.VALUE) & (kinds[1][offsets] == Kind.VALUE)
+        if both_stored.any():
+            self._judge_stored(indices, offsets[both_stored], allowed, result)
+        rest = offsets[~both_stored]
+        equal = (kinds[0][rest] == kinds[1][rest]) & np.isin(kinds[0][rest], (Kind.NONE, Kind.DELETED))
+        for offset in rest[~equal].tolist():
+            allowed_here = _allowed_at(allowed, offset)
+            outcome = self._compare_kinds(int(indices[offset]), kinds[0][offset], kinds[1][offset], allowed_here)
+            self._put(offset, indices, outcome, result, allowed_here)
 
-    def _values(self, chosen: Ints, places: Ints, allowed: Floats | None, out: Any) -> None:
-        rows_a, rows_b = self._rows(self.rows.a, chosen[places]), self._rows(self.rows.b, chosen[places])
-        low_a, high_a, there_a = digests(self.a, rows_a)
-        low_b, high_b, there_b = digests(self.b, rows_b)
-        same = there_a & there_b & (low_a == low_b) & (high_a == high_b)
-        empty = np.flatnonzero(same & (hollow(self.a, rows_a) | hollow(self.b, rows_b)))
-        if len(empty):
-            self._leave_open(chosen, places[empty], rows_a[empty], out)
-        self._how["hash"] += int(np.count_nonzero(same & ~self._in_full(rows_a, rows_b, same))) - len(empty)
-        left = np.flatnonzero(~same)
-        left = left[~compare_small(self, chosen, places, left, allowed, out)] if len(left) else left
-        for begin in range(0, len(left), _TOGETHER):
-            some = left[begin : begin + _TOGETHER]
-            rooms = [_room(allowed, place) for place in places[some].tolist()]
-            pairs = list(zip(heads(self.a, rows_a[some]), heads(self.b, rows_b[some]), rooms, strict=True))
-            for place, found, room in zip(places[some].tolist(), self._compared(pairs), rooms, strict=True):
-                self._put(place, chosen, found, out, room)
-                self._tell(int(chosen[place]))
+    def _judge_stored(self, indices: Ints, offsets: Ints, allowed: Floats | None, result: BlockResult) -> None:
+        rows_a, rows_b = self._rows(self.rows.a, indices[offsets]), self._rows(self.rows.b, indices[offsets])
+        low_a, high_a, exists_a = digests(self.a, rows_a)
+        low_b, high_b, exists_b = digests(self.b, rows_b)
+        same = exists_a & exists_b & (low_a == low_b) & (high_a == high_b)
+        undecidable = np.flatnonzero(same & (hollow(self.a, rows_a) | hollow(self.b, rows_b)))
+        if len(undecidable):
+            self._leave_undecided(indices, offsets[undecidable], rows_a[undecidable], result)
+        by_hash = int(np.count_nonzero(same & ~self._in_full(rows_a, rows_b)))
+        self._methods["hash"] += by_hash - len(undecidable)
+        unequal = np.flatnonzero(~same)
+        if len(unequal):
+            unequal = unequal[~compare_small(self, indices, offsets, unequal, allowed, result)]
+        for begin in range(0, len(unequal), _HEADS_AT_ONCE):
+            part = unequal[begin : begin + _HEADS_AT_ONCE]
+            limits = [_allowed_at(allowed, offset) for offset in offsets[part].tolist()]
+            pairs = list(zip(heads(self.a, rows_a[part]), heads(self.b, rows_b[part]), limits, strict=True))
+            for offset, outcome, limit in zip(offsets[part].tolist(), self._compare_heads(pairs), limits, strict=True):
+                self._put(offset, indices, outcome, result, limit)
+                self._report_progress(int(indices[offset]))
 
-    def _leave_open(self, chosen: Ints, places: Ints, rows_a: Ints, out: Any) -> None:
-        """What is known of these is the same, and something in them was not looked into: nobody can say."""
-        known = out[3]
-        known[places] = False
-        indices = chosen[places]
-        kinds = places_of(self.functions[self.rows.pair[indices]], self.rows.token[indices])
-        for kind, first, count in zip(*np.unique(kinds, return_index=True, return_counts=True), strict=True):
+    def _leave_undecided(self, indices: Ints, offsets: Ints, rows_a: Ints, result: BlockResult) -> None:
+        """Note pairs with equal hashes that hold something clew did not look into: they may differ in it."""
+        result.judged[offsets] = False
+        pairs = indices[offsets]
+        places = places_of(self.functions[self.rows.pair[pairs]], self.rows.token[pairs])
+        for place, first, count in zip(*np.unique(places, return_index=True, return_counts=True), strict=True):
             why = heads(self.a, rows_a[first : first + 1])[0].why
-            self._note_open(int(kind), why, int(count), int(rows_a[first]))
+            self._note_not_compared(int(place), why, int(count), int(rows_a[first]))
 
-    def _note_open(self, place: int, why: str, count: int, row: int) -> None:
+    def _note_not_compared(self, place: int, why: str, count: int, row: int) -> None:
         before, first = self.verdict.not_compared.get((place, why), (0, row))
         self.verdict.not_compared[place, why] = before + count, first
 
-    def _compared(self, pairs: list[tuple[Head, Head, float | None]]) -> Iterator[Outcome]:
-        """In their order; large arrays several at a time, since reading, hashing and arithmetic let others go on."""
+    def _compare_heads(self, pairs: list[tuple[Head, Head, float | None]]) -> Iterator[Outcome]:
+        """The outcomes in order. Large arrays run in threads: reading, hashing and arithmetic release the GIL."""
 
         def compare(pair: tuple[Head, Head, float | None]) -> Outcome:
             return compare_heads(pair[0], pair[1], self.settings, pair[2])
@@ -266,18 +280,18 @@ class Judge:
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(min(_WORKERS, os.cpu_count() or 1), "clew-diff")
 
-    def _in_full(self, rows_a: Ints, rows_b: Ints, same: Flags) -> Flags:
-        """Which of these are whole on disk in both runs, so that their hash stands for their bytes."""
+    def _in_full(self, rows_a: Ints, rows_b: Ints) -> Flags:
+        """By pair: whether both values were kept in full, so that the hash stands for the bytes."""
         full = np.ones(len(rows_a), np.bool_)
         for side, rows in ((self.a, rows_a), (self.b, rows_b)):
-            ids, where = side.cells("value", rows), side.shard_of(rows)
-            for shard in np.unique(where).tolist():
-                mask = where == shard
+            ids, shards = side.cells("value", rows), side.shard_of(rows)
+            for shard in np.unique(shards).tolist():
+                mask = shards == shard
                 full[mask] &= side.values(shard).in_full(ids[mask])
         return full
 
-    def _one(self, index: int, kind_a: int, kind_b: int, allowed: float | None) -> Outcome:
-        """Values of different kinds: a number and an array that holds one, an exception and none."""
+    def _compare_kinds(self, index: int, kind_a: int, kind_b: int, allowed: float | None) -> Outcome:
+        """Compare values of different kinds: a number and an array that holds one, an exception and none."""
         row_a, row_b = int(self.rows.a[index]), int(self.rows.b[index])
         if ERROR_KIND in (kind_a, kind_b):
             texts = self.a.text_of(row_a), self.b.text_of(row_b)
@@ -285,91 +299,89 @@ class Judge:
             return Outcome(not same, same, 0.0 if same else math.inf)
         return Walk(self.settings, allowed).compare(self.a.value_of(row_a), self.b.value_of(row_b))
 
-    def _put(self, place: int, chosen: Ints, found: Outcome, out: Any, room: float | None) -> None:
-        differ, size, exact, known = out
-        differ[place], size[place], exact[place], known[place] = (
-            found.differ and room != math.inf,
-            found.magnitude,
-            found.identical,
-            found.compared,
-        )
-        self._how[found.how] += 1
-        if found.dtypes is not None:
-            self.verdict.dtypes[found.dtypes] += 1
-        if not found.compared:
-            index = int(chosen[place])
+    def _put(self, offset: int, indices: Ints, outcome: Outcome, result: BlockResult, allowed: float | None) -> None:
+        result.differ[offset] = outcome.differ and allowed != math.inf
+        result.size[offset] = outcome.magnitude
+        result.exact[offset] = outcome.identical
+        result.judged[offset] = outcome.compared
+        self._methods[outcome.how] += 1
+        if outcome.dtypes is not None:
+            self.verdict.dtypes[outcome.dtypes] += 1
+        if not outcome.compared:
+            index = int(indices[offset])
             function = int(self.functions[self.rows.pair[index]])
-            kind = int(places_of(np.array([function]), np.array([self.rows.token[index]]))[0])
-            self._note_open(kind, found.why, 1, int(self.rows.a[index]))
+            place = int(places_of(np.array([function]), np.array([self.rows.token[index]]))[0])
+            self._note_not_compared(place, outcome.why, 1, int(self.rows.a[index]))
 
     # ---- counting
 
-    def _count(self, chosen: Ints, places: Ints, differ: Flags, size: Floats, exact: Flags, known: Flags) -> None:
+    def _count(self, indices: Ints, places: Ints, result: BlockResult) -> None:
         verdict = self.verdict
-        far = np.flatnonzero(differ)
-        self._found.append((chosen[far], size[far]))
-        near = known & ~differ & ~exact
-        verdict.compared += int(np.count_nonzero(known))
-        verdict.identical += int(np.count_nonzero(exact & known))
-        verdict.within += int(np.count_nonzero(near))
-        if near.any():
-            self._note_within(chosen, np.flatnonzero(near), size)
-        self._count_places(places, differ, size, known)
+        differing = np.flatnonzero(result.differ)
+        self._differing.append((indices[differing], result.size[differing]))
+        within = result.judged & ~result.differ & ~result.exact
+        verdict.compared += int(np.count_nonzero(result.judged))
+        verdict.identical += int(np.count_nonzero(result.exact & result.judged))
+        verdict.within += int(np.count_nonzero(within))
+        if within.any():
+            self._note_within(indices, np.flatnonzero(within), result.size)
+        self._count_places(places, result)
         if verdict.steps is not None:
-            self._count_steps(chosen, differ, size, known)
+            self._count_steps(indices, result)
 
-    def _note_within(self, chosen: Ints, near: Ints, size: Floats) -> None:
+    def _note_within(self, indices: Ints, within: Ints, size: Floats) -> None:
         verdict = self.verdict
-        verdict.within_worst = max(verdict.within_worst, float(size[near].max()))
-        near = near[size[near] > 0]  # a number of another type, or half a summary, is no small difference that grows
-        if not len(near):
+        verdict.within_worst = max(verdict.within_worst, float(size[within].max()))
+        within = within[size[within] > 0]  # equal numbers of different types are not small differences that grow
+        if not len(within):
             return
-        at = np.sort(self._rows(self.rows.at, chosen[near]))
+        at = np.sort(self._rows(self.rows.at, indices[within]))
         times = self.a.cells("time", at)
         first = int(np.argmin(times))
-        if int(times[first]) < self._within_at:
-            self._within_at, rows = int(times[first]), self.rows
-            index = int(chosen[near[np.argmax(rows.at[chosen[near]] == at[first])]])
+        if int(times[first]) < self._within_first_time:
+            self._within_first_time, rows = int(times[first]), self.rows
+            index = int(indices[within[np.argmax(rows.at[indices[within]] == at[first])]])
             verdict.within_first = int(rows.a[index]), int(rows.b[index]), int(rows.pair[index]), int(rows.at[index])
 
-    def _count_places(self, places: Ints, differ: Flags, size: Floats, known: Flags) -> None:
-        found, back = _distinct(places)
-        compared = np.bincount(back, weights=known, minlength=len(found))
-        far = np.bincount(back, weights=differ, minlength=len(found))
-        worst = np.zeros(len(found))
-        wrong = np.flatnonzero(differ)
-        np.maximum.at(worst, back[wrong], size[wrong])
-        columns = zip(found.tolist(), compared.tolist(), far.tolist(), worst.tolist(), strict=True)
-        for place, count, wrong_count, largest in columns:
-            one = self.verdict.places.setdefault(place, Agreement())
-            one.compared += int(count)
-            one.differ += int(wrong_count)
-            one.worst = max(one.worst, largest)
+    def _count_places(self, places: Ints, result: BlockResult) -> None:
+        unique_places, inverse = _unique_places(places)
+        compared = np.bincount(inverse, weights=result.judged, minlength=len(unique_places))
+        differ = np.bincount(inverse, weights=result.differ, minlength=len(unique_places))
+        worst = np.zeros(len(unique_places))
+        differing = np.flatnonzero(result.differ)
+        np.maximum.at(worst, inverse[differing], result.size[differing])
+        columns = zip(unique_places.tolist(), compared.tolist(), differ.tolist(), worst.tolist(), strict=True)
+        for place, compared_count, differ_count, largest in columns:
+            agreement = self.verdict.places.setdefault(place, Agreement())
+            agreement.compared += int(compared_count)
+            agreement.differ += int(differ_count)
+            agreement.worst = max(agreement.worst, largest)
 
-    def _count_steps(self, chosen: Ints, differ: Flags, size: Floats, known: Flags) -> None:
-        marks = self.a.mark_around(self._rows(self.rows.at, chosen))
-        good = marks >= 0
+    def _count_steps(self, indices: Ints, result: BlockResult) -> None:
+        marks = self.a.mark_around(self._rows(self.rows.at, indices))
+        has_step = marks >= 0
         steps, worst = self.verdict.steps, self.verdict.steps_worst
         assert steps is not None
         assert worst is not None
-        np.add.at(steps[0], marks[good & known], 1)
-        np.add.at(steps[1], marks[good & differ], 1)
-        np.maximum.at(worst, marks[good & differ], size[good & differ])
+        differing = has_step & result.differ
+        np.add.at(steps[0], marks[has_step & result.judged], 1)
+        np.add.at(steps[1], marks[differing], 1)
+        np.maximum.at(worst, marks[differing], result.size[differing])
 
 
-def _room(allowed: Floats | None, place: int) -> float | None:
-    """The noise of a place; None if there is no reference, or it says nothing of it."""
-    if allowed is None or math.isnan(allowed[place]):
+def _allowed_at(allowed: Floats | None, offset: int) -> float | None:
+    """How far apart two values may be; None if there is no reference, or it did not measure their place."""
+    if allowed is None or math.isnan(allowed[offset]):
         return None
-    return float(allowed[place])
+    return float(allowed[offset])
 
 
-def _distinct(places: Ints) -> tuple[Ints, Ints]:
-    """`np.unique` with its inverse; quick where neighbours are mostly of a few kinds."""
+def _unique_places(places: Ints) -> tuple[Ints, Ints]:
+    """`np.unique` with its inverse; fast where there are few different places."""
     few = np.unique(places[:4096])
     if len(few) <= 64:
-        back = np.minimum(np.searchsorted(few, places), len(few) - 1)
-        if bool((few[back] == places).all()):
-            return few, back
-    found, back = np.unique(places, return_inverse=True)
-    return found, back
+        inverse = np.minimum(np.searchsorted(few, places), len(few) - 1)
+        if bool((few[inverse] == places).all()):
+            return few, inverse
+    unique, inverse = np.unique(places, return_inverse=True)
+    return unique, inverse

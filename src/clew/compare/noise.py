@@ -1,4 +1,4 @@
-"""How much the reference differs from itself, place by place."""
+"""Measures how much the reference differs from itself, place by place."""
 
 from __future__ import annotations
 
@@ -15,52 +15,50 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class _Place:
-    rows: Ints  # where the reference's two runs were apart, ascending
-    largest: Floats  # the largest distance up to there
+class _PlaceNoise:
+    rows: Ints  # where the two reference runs differ, ascending
+    largest: Floats  # the largest distance up to that row
 
 
 class Noise:
     """The noise of a place at a moment: the largest distance of the two reference runs there, up to that moment.
 
-    What repeats exactly has the noise 0; of what was not compared there is none. What differs between the reference's
-    own runs and is no number, has endless noise: it says nothing.
+    A place that repeats exactly has the noise 0; one that was not compared has none. A value that differs between the
+    reference runs and is not a number has infinite noise: any difference is allowed there.
     """
 
     def __init__(self, verdict: Verdict, functions: Ints, factor: float) -> None:
         self.factor = factor
-        self._known = {place for place, one in verdict.places.items() if one.compared}
-        self._places: dict[int, _Place] = {}
-        self.repeats = sum(1 for one in verdict.places.values() if one.compared and not one.differ)
-        self.varies = sum(1 for one in verdict.places.values() if one.differ)
-        self._fill(verdict, functions)
-
-    def _fill(self, verdict: Verdict, functions: Ints) -> None:
+        self._compared = {place for place, agreement in verdict.places.items() if agreement.compared}
+        self.repeats = sum(1 for agreement in verdict.places.values() if agreement.compared and not agreement.differ)
+        self.varies = sum(1 for agreement in verdict.places.values() if agreement.differ)
+        self._noise_by_place: dict[int, _PlaceNoise] = {}
         places = places_of(functions[verdict.pair], verdict.token)
         order = np.lexsort((verdict.at, places))
         places, rows, sizes = places[order], verdict.at[order], verdict.magnitude[order]
         cuts = np.flatnonzero(np.diff(places)) + 1
-        for some in np.split(np.arange(len(places)), cuts):
-            if len(some):
-                self._places[int(places[some[0]])] = _Place(rows[some], np.maximum.accumulate(sizes[some]))
+        for group in np.split(np.arange(len(places)), cuts):
+            if len(group):
+                noise = _PlaceNoise(rows[group], np.maximum.accumulate(sizes[group]))
+                self._noise_by_place[int(places[group[0]])] = noise
 
     def at(self, places: Ints, rows: Ints) -> Floats:
-        """The noise itself; NaN where it is not known."""
+        """The noise at these rows; NaN where it is unknown."""
         out = np.full(len(places), np.nan)
         for place in np.unique(places).tolist():
             mask = places == place
-            if place not in self._known:
+            if place not in self._compared:
                 continue
-            found = self._places.get(place)
-            if found is None:
+            noise = self._noise_by_place.get(place)
+            if noise is None:
                 out[mask] = 0.0
                 continue
-            at = np.searchsorted(found.rows, rows[mask], side="right") - 1
-            out[mask] = np.where(at >= 0, found.largest[np.maximum(at, 0)], 0.0)
+            at = np.searchsorted(noise.rows, rows[mask], side="right") - 1
+            out[mask] = np.where(at >= 0, noise.largest[np.maximum(at, 0)], 0.0)
         return out
 
     def allowed(self, places: Ints, rows: Ints) -> Floats:
-        """How far apart values may be before they count as different."""
+        """How far apart values may be without counting as different."""
         noise = self.at(places, rows)
         with np.errstate(all="ignore"):
             return np.where(np.isinf(noise), np.inf, noise * self.factor)

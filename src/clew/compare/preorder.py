@@ -1,6 +1,7 @@
-"""The numbers of calls in the order of the tree: a call, then all that it called, one after the other.
+"""Numbers calls in preorder: a call, then everything it called, one call after the other.
 
-All calls at once, level by level. `parents` has for each call its parent's place; for a root, the place after the last.
+All calls are numbered at once, level by level. `parents` holds the place of each call's parent; for a
+root, the place after the last.
 """
 
 from __future__ import annotations
@@ -14,58 +15,64 @@ Ints = npt.NDArray[np.int64]
 def depths(parents: Ints) -> Ints:
     """How far each call is from the run itself."""
     count = len(parents)
-    depth, above = np.zeros(count, np.int64), parents.copy()
-    going = np.arange(count)
-    while len(going):
-        depth[going] += 1
-        going = going[above[going] < count]
-        above[going] = parents[above[going]]
+    depth, ancestors = np.zeros(count, np.int64), parents.copy()
+    unfinished = np.arange(count)
+    while len(unfinished):
+        depth[unfinished] += 1
+        unfinished = unfinished[ancestors[unfinished] < count]
+        ancestors[unfinished] = parents[ancestors[unfinished]]
     return depth
 
 
-def beneath(parents: Ints, depth: Ints, marked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """The marked calls, and all that they called."""
-    found = np.append(marked, False)
-    for level in _levels(depth):
-        found[level] |= found[parents[level]]
-    return found[:-1]
+def mark_descendants(parents: Ints, depth: Ints, marked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """The marked calls, and everything they called."""
+    marks = np.append(marked, False)
+    for level in _split_by_depth(depth):
+        marks[level] |= marks[parents[level]]
+    return marks[:-1]
 
 
-def sizes(parents: Ints, depth: Ints, order: Ints) -> tuple[Ints, Ints]:
-    """Calls beneath each (itself included), and beneath its elder siblings; the run's own is last."""
+def subtree_sizes(parents: Ints, depth: Ints, order: Ints) -> tuple[Ints, Ints]:
+    """Number of calls in each subtree (the last is the whole run), and in those of its elder siblings together."""
     count = len(parents)
     size = np.ones(count + 1, np.int64)
-    for level in reversed(_levels(depth)):
+    for level in reversed(_split_by_depth(depth)):
         np.add.at(size, parents[level], size[level])
     ordered = size[:count][order]
     before = np.cumsum(ordered) - ordered
-    above = parents[order]
-    heads = np.flatnonzero(np.concatenate([[True], above[1:] != above[:-1]])) if count else np.empty(0, np.int64)
+    heads = _family_heads(parents[order])
     base = np.repeat(before[heads], np.diff(np.append(heads, count)))
-    first = np.zeros(count, np.int64)
-    first[order] = before - base
-    return size, first
+    offset = np.zeros(count, np.int64)
+    offset[order] = before - base
+    return size, offset
 
 
-def _levels(depth: Ints) -> list[Ints]:
-    """The places of each depth, the smallest first."""
+def _family_heads(parents: Ints) -> Ints:
+    """Where, in parents sorted into families, each family begins."""
+    if len(parents) == 0:
+        return np.empty(0, np.int64)
+    return np.flatnonzero(np.concatenate([[True], parents[1:] != parents[:-1]]))
+
+
+def _split_by_depth(depth: Ints) -> list[Ints]:
+    """The places of the calls at each depth, the smallest depth first."""
     order = np.argsort(depth, kind="stable")
     cuts = np.flatnonzero(np.diff(depth[order])) + 1
     return np.split(order, cuts) if len(order) else []
 
 
-def preorder(parents: Ints, depth: Ints, first: Ints) -> Ints:
-    pre = np.zeros(len(parents) + 1, np.int64)
-    for level in _levels(depth):
-        pre[level] = pre[parents[level]] + 1 + first[level]
-    return pre
+def number_in_preorder(parents: Ints, depth: Ints, offset: Ints) -> Ints:
+    """The number of each call by place; `offset` counts the calls in subtrees of its elder siblings."""
+    numbers = np.zeros(len(parents) + 1, np.int64)
+    for level in _split_by_depth(depth):
+        numbers[level] = numbers[parents[level]] + 1 + offset[level]
+    return numbers
 
 
-def ranks(parents: Ints, order: Ints) -> Ints:
-    """Of each call how many siblings come before it."""
+def sibling_ranks(parents: Ints, order: Ints) -> Ints:
+    """By call: how many siblings come before it."""
     count = len(parents)
-    above = parents[order]
-    heads = np.flatnonzero(np.concatenate([[True], above[1:] != above[:-1]])) if count else np.empty(0, np.int64)
+    heads = _family_heads(parents[order])
     ranks = np.empty(count, np.int64)
     ranks[order] = np.arange(count) - np.repeat(heads, np.diff(np.append(heads, count)))
     return ranks

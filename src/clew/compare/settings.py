@@ -1,4 +1,4 @@
-"""What `clew.diff` was asked: tolerances, what to leave out, which names mean the same."""
+"""The options of `clew.diff`: tolerances, what to leave out, which names mean the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clew.errors import OptionError
 
 
 class Tolerance(NamedTuple):
-    """|a - b| may be atol + rtol · |a|; or they may be so many floating-point numbers apart."""
+    """Values may differ by |a - b| ≤ atol + rtol · |a|, or be up to `ulp` floating-point numbers apart."""
 
     rtol: float = 0.0
     atol: float = 0.0
@@ -24,7 +24,7 @@ class Tolerance(NamedTuple):
 
 
 EXACT: Final = Tolerance()
-#: By the kind of number, where none was given: what rounding alone explains. Everything that is not here is exact.
+#: By dtype, if none was given: what rounding alone explains. All other types are compared exactly.
 DEFAULTS: Final[dict[str, Tolerance]] = {
     "float64": Tolerance(1e-7, 1e-7),
     "float32": Tolerance(1.3e-6, 1e-5),
@@ -34,20 +34,20 @@ DEFAULTS: Final[dict[str, Tolerance]] = {
     "float8_e5m2": Tolerance(0.25, 1e-5),
 }
 _SAME_AS: Final = {"complex64": "float32", "complex128": "float64", "complex32": "float16"}
-FACTOR: Final = 3.0  # one second run shows a part of the noise there is
+FACTOR: Final = 3.0  # a single second run shows only a part of the noise
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Checked once, then only read."""
+    """The checked options of one comparison."""
 
-    given: Tolerance | None = None
+    explicit_tolerance: Tolerance | None = None
     ignore: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     map: Mapping[str, str] = field(default_factory=dict)
     factor: float = FACTOR
     reference: bool = False
-    common: bool = False  # judged is what both runs have
+    common: bool = False  # judge only what both runs have
 
     @classmethod
     def of(
@@ -63,44 +63,46 @@ class Settings:
         reference: bool,
         common: bool,
     ) -> Settings:
-        given = None
+        tolerance = None
         if not rtol is atol is ulp is None:
-            named = {"rtol": rtol, "atol": atol, "ulp": ulp}
-            given = Tolerance(*(_not_negative(name, value or 0.0) for name, value in named.items()))
+            options = {"rtol": rtol, "atol": atol, "ulp": ulp}
+            tolerance = Tolerance(*(_check_not_negative(name, value or 0.0) for name, value in options.items()))
         return cls(
-            given,
-            _patterns("ignore", ignore),
-            _patterns("only", only),
-            _renames(map),
-            _not_negative("noise", factor),
+            tolerance,
+            _check_patterns("ignore", ignore),
+            _check_patterns("only", only),
+            _check_renames(map),
+            _check_not_negative("noise", factor),
             reference,
             bool(common),
         )
 
     def tolerance(self, *dtypes: str) -> Tolerance:
-        """For numbers of these types: the given one, or the widest of their defaults; none where noise is known."""
-        if self.given is not None:
-            return self.given
+        """The tolerance for numbers of these types: the explicit one, else their default; exact if noise is known."""
+        if self.explicit_tolerance is not None:
+            return self.explicit_tolerance
         return EXACT if self.reference else default(*dtypes)
 
-    def unmeasured(self, *dtypes: str) -> Tolerance:
-        """Where the reference says nothing of a place."""
-        return self.given if self.given is not None else default(*dtypes)
+    def tolerance_without_noise(self, *dtypes: str) -> Tolerance:
+        """The tolerance at a place whose noise the reference did not measure."""
+        return self.explicit_tolerance if self.explicit_tolerance is not None else default(*dtypes)
 
-    def wanted(self, name: str, function: str) -> bool:
-        spelled = spellings(name, function)
-        if self.only and not _any(self.only, spelled):
+    def selects(self, name: str, function: str) -> bool:
+        """Whether `only` and `ignore` let a name of a function be compared."""
+        texts = spellings(name, function)
+        if self.only and not _any_matches(self.only, texts):
             return False
-        return not _any(self.ignore, spelled)
+        return not _any_matches(self.ignore, texts)
 
-    def told(self) -> dict[str, Any]:
-        """For people and machines: what was compared how."""
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: see `Diff.to_dict`."""
+        explicit = self.explicit_tolerance
         return {
-            "rtol": None if self.given is None else self.given.rtol,
-            "atol": None if self.given is None else self.given.atol,
-            "ulp": None if self.given is None else self.given.ulp,
+            "rtol": None if explicit is None else explicit.rtol,
+            "atol": None if explicit is None else explicit.atol,
+            "ulp": None if explicit is None else explicit.ulp,
             "defaults": None
-            if self.given is not None or self.reference
+            if explicit is not None or self.reference
             else {name: {"rtol": t.rtol, "atol": t.atol} for name, t in DEFAULTS.items()},
             "noise": self.factor if self.reference else None,
             "ignore": list(self.ignore),
@@ -111,12 +113,13 @@ class Settings:
 
 
 def default(*dtypes: str) -> Tolerance:
-    """The widest default of these types; none for whole numbers among themselves, for text and so on."""
-    known = [DEFAULTS[name] for name in map(_family, dtypes) if name in DEFAULTS]
-    return max(known, default=EXACT)
+    """The widest default of these types; exact for integers, text and so on."""
+    tolerances = [DEFAULTS[name] for name in map(_float_type, dtypes) if name in DEFAULTS]
+    return max(tolerances, default=EXACT)
 
 
-def _family(dtype: str) -> str:
+def _float_type(dtype: str) -> str:
+    """The key of DEFAULTS for a dtype, if there is one."""
     name = dtype.rpartition(".")[2]
     if name.startswith("float8"):
         return "_".join(name.split("_")[:2]).removesuffix("fn").removesuffix("uz").removesuffix("fn")
@@ -126,51 +129,49 @@ def _family(dtype: str) -> str:
 
 
 def spellings(name: str, function: str) -> tuple[str, ...]:
-    """The ways to say a value: `loss`, `train.loss`, `Trainer.train.loss`; or all of a function: `train`."""
+    """The texts that patterns may match: `loss`, `train.loss`, `Trainer.train.loss`, and the function alone."""
     parts = function.replace("<locals>.", "").split(".")
     tails = [".".join(parts[place:]) for place in range(len(parts))]
     return (name, *tails, *(f"{tail}.{name}" for tail in tails))
 
 
-def _any(patterns: Iterable[str], spelled: Iterable[str]) -> bool:
-    return any(fnmatchcase(text, pattern) for text in spelled for pattern in patterns)
+def _any_matches(patterns: Iterable[str], texts: Iterable[str]) -> bool:
+    return any(fnmatchcase(text, pattern) for text in texts for pattern in patterns)
 
 
-def _not_negative(name: str, value: Any) -> float:
-    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not plain or math.isnan(value) or value < 0:
+def _check_not_negative(name: str, value: Any) -> float:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or math.isnan(value) or value < 0:
         shown = repr(value) if type(value) in (int, float, str, bool) else f"a {type(value).__name__}"
-        raise OptionError("bad-option", f"{name}={shown} is not a tolerance.", "Give a number from 0.")
+        raise OptionError("bad-option", f"{name}={shown} is not a tolerance.", "Give a number of 0 or more.")
     return float(value)
 
 
-def _patterns(option: str, given: str | Iterable[str]) -> tuple[str, ...]:
-    found = (given,) if isinstance(given, str) else tuple(given)
-    if not all(type(one) is str and one for one in found):
-        what = f"{option}= takes a pattern or a list of patterns."
-        raise OptionError("bad-option", what, 'For instance "loss", "train.*" or "encoder.*.attn".')
-    return found
+def _check_patterns(option: str, value: str | Iterable[str]) -> tuple[str, ...]:
+    patterns = (value,) if isinstance(value, str) else tuple(value)
+    if not all(type(pattern) is str and pattern for pattern in patterns):
+        message = f"{option}= takes a pattern or a list of patterns."
+        raise OptionError("bad-option", message, 'For example "loss", "train.*" or "encoder.*.attn".')
+    return patterns
 
 
-def _renames(given: Mapping[str, str] | None) -> dict[str, str]:
-    found = dict(given or {})
-    if not all(type(text) is str and text for pair in found.items() for text in pair):
-        raise OptionError("bad-option", "map= takes names of the first run and what the second calls them.", _MAP)
-    return found
-
-
-_MAP: Final = 'For instance map={"encoder": "layers", "train": "fit"}.'
+def _check_renames(value: Mapping[str, str] | None) -> dict[str, str]:
+    renames = dict(value or {})
+    if not all(type(text) is str and text for pair in renames.items() for text in pair):
+        message = "map= takes names of the first run and the names that the second run uses for them."
+        raise OptionError("bad-option", message, 'For example map={"encoder": "layers", "train": "fit"}.')
+    return renames
 
 
 class Names:
-    """What the first run's names are called in the second, as far as `map=` says."""
+    """Translates names of the first run to those of the second, as far as `map=` names them."""
 
     def __init__(self, renames: Mapping[str, str]) -> None:
         self._renames = sorted(renames.items(), key=lambda pair: -len(pair[0]))
         self.used: set[str] = set()
 
     def of(self, text: str) -> str:
-        """A name or a path: as a whole, or the parts it begins with."""
+        """Translate a name or a path, as a whole or by the parts it begins with."""
         for old, new in self._renames:
             if text == old or text.startswith((f"{old}.", f"{old}[")):
                 self.used.add(old)
@@ -178,11 +179,11 @@ class Names:
         return text
 
     def of_function(self, module: str, name: str) -> str:
-        """A qualified name: as a whole, with its module, the parts it begins with, or its last part."""
+        """Translate a qualified name: as a whole, with its module, by the parts it begins with, or by its last part."""
         full = f"{module}.{name}"
         for old, new in self._renames:
             if module == old or module.startswith(f"{old}."):
-                self.used.add(old)  # functions are known by their qualified names alone, wherever they live
+                self.used.add(old)  # functions are compared by their qualified names, whatever their module
                 return name
             if full == old:
                 self.used.add(old)

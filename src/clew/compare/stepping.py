@@ -1,4 +1,4 @@
-"""At which step of the calls around it a call was made: a loop that counts steps says so of what it calls, too."""
+"""Finds the step at which a call was made: the steps of a loop also apply to the calls made in it."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ if TYPE_CHECKING:
 
 
 def call_marks(side: Side) -> Ints:
-    """By call: which of the side's marks held around it when it began; -1 for none."""
-    found = np.full(len(side), -1, np.int64)
+    """By call: the index of the mark that applied in its callers when it began; -1 for none."""
+    marks = np.full(len(side), -1, np.int64)
     if len(side.marks[0]) == 0:
-        return found
-    found[1:] = _marks_of_callers(side)
+        return marks
+    marks[1:] = _marks_of_callers(side)
     order = np.argsort(side.depth, kind="stable")
     cuts = np.flatnonzero(np.diff(side.depth[order])) + 1
-    for level in np.split(order, cuts)[1:]:  # what the caller does not say itself, it has from those around it
-        lacking = level[found[level] < 0]
-        above = side.parent[lacking]
-        found[lacking] = np.where(side.own_step[above] == NO_STEP, found[above], -1)
-    return found
+    for calls in np.split(order, cuts)[1:]:  # a caller without a step of its own has that of its callers
+        without_mark = calls[marks[calls] < 0]
+        callers = side.parent[without_mark]
+        marks[without_mark] = np.where(side.own_step[callers] == NO_STEP, marks[callers], -1)
+    return marks
 
 
 def _marks_of_callers(side: Side) -> Ints:
-    """Of every call but the run itself: the last step its caller had said when it began; -1 if it had said none."""
+    """By call, without the run itself: the last mark in its caller when it began; -1 for none."""
     marks = side.marks[0]
-    callers, begun = side.parent[1:], side.starts[1:]
+    callers, starts = side.parent[1:], side.starts[1:]
     calls = np.concatenate([side.call_of(marks), callers])
     by_row = np.argsort(marks, kind="stable")
-    said = np.empty(len(marks), np.int64)
-    said[by_row] = side.cells("time", marks[by_row])
-    order = np.lexsort((np.arange(len(calls)), np.concatenate([said, begun]), calls))  # marks come first among equals
+    mark_times = np.empty(len(marks), np.int64)
+    mark_times[by_row] = side.cells("time", marks[by_row])
+    order = np.lexsort((np.arange(len(calls)), np.concatenate([mark_times, starts]), calls))  # ties: marks first
     numbers = np.where(order < len(marks), order, -1)
     last = np.maximum.accumulate(numbers)  # marks ascend by call and row
-    good = (last >= 0) & (calls[np.maximum(last, 0)] == calls[order])
-    found = np.full(len(calls), -1, np.int64)
-    found[order] = np.where(good, last, -1)
-    return found[len(marks) :]
+    has_mark = (last >= 0) & (calls[np.maximum(last, 0)] == calls[order])
+    last_marks = np.full(len(calls), -1, np.int64)
+    last_marks[order] = np.where(has_mark, last, -1)
+    return last_marks[len(marks) :]

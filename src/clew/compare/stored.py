@@ -1,4 +1,4 @@
-"""What is known of stored values without reading their bytes: digests, outlines, and where the bytes are."""
+"""Reads stored values without their bytes: digests, summaries, and where the bytes are."""
 
 from __future__ import annotations
 
@@ -18,27 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    import pyarrow as pa
+
     from clew.compare.side import Ints, Side
     from clew.store.shard import ShardReader
 
 Digests = npt.NDArray[np.uint64]
-_LENGTH: Final = 16
-_HOLDS: Final = "it holds a "  # how values say that they hold something that was not looked into
-_SUMMARY: Final = [
-    "shape",
-    "dtype",
-    "device",
-    "length",
-    "size",
-    "min",
-    "max",
-    "mean",
-    "std",
-    "nan",
-    "inf",
-    "norm",
-    "zeros",
-]  # in the order of `Summary`
+_DIGEST_BYTES: Final = 16
+_HOLDS: Final = "it holds a "  # how the reason begins if a value holds something that was not looked into
 
 
 @dataclass(slots=True)
@@ -58,7 +45,7 @@ class Head:
 
     @property
     def outline(self) -> Outline | None:
-        """If it is one array or tensor of numbers, kept in full: which part, and what its bytes mean."""
+        """Where the bytes are and what they mean, if it is one array of numbers, kept in full; else None."""
         array = array_in(self.body) if self.kept == Kept.FULL and self.body is not None else None
         if array is None or array.part >= len(self.parts):
             return None
@@ -66,11 +53,11 @@ class Head:
 
     @property
     def hollow(self) -> bool:
-        """Whether it holds something nobody looked into, of which its digest says nothing."""
+        """Whether it holds something that was not looked into and that its digest therefore does not cover."""
         return self.kept == Kept.PART and self.why.startswith(_HOLDS)
 
     def read(self) -> Value:
-        """With its bytes; only those in the blob file need to be looked up."""
+        """The value with its bytes; only bytes in the blob file need to be looked up."""
         if self.id < 0 or any(part.inline is None for part in self.parts):
             return self.shard.value(self.id)
         inline = [memoryview(bytearray(part.inline or b"")) for part in self.parts]
@@ -82,158 +69,152 @@ class Outline:
     """An array: where its bytes are and what they mean."""
 
     part: Part
-    code: str  # as it is written: "<f4", "bfloat16"
+    code: str  # the dtype as stored: "<f4", "bfloat16"
     shape: tuple[int, ...]
     library: str
-    dtype: str | None  # as people write it
+    dtype: str | None  # the dtype as people write it
 
 
 class ShardValues:
-    """The value table of a shard, seen without its bytes."""
+    """The value table of a shard, without the bytes of its values."""
 
     def __init__(self, shard: ShardReader) -> None:
         self.shard = shard
-        self._table = shard._values
+        self._table = shard.value_table
 
     @cached_property
     def _digests(self) -> tuple[Digests, Digests, npt.NDArray[np.bool_]]:
-        """By row of the table: the two halves of the digest, and whether there is one."""
-        parts = [_digest_columns(batch.field("digest")) for batch in self._table._batches]
+        """By row of the table: the two halves of the digest, and whether there is a digest."""
+        parts = [_digest_columns(batch.field("digest")) for batch in self._table.batches]
         low = np.concatenate([np.empty(0, np.uint64), *(part[0] for part in parts)])
         high = np.concatenate([np.empty(0, np.uint64), *(part[1] for part in parts)])
-        there = np.concatenate([np.empty(0, np.bool_), *(part[2] for part in parts)])
-        return low, high, there
+        exists = np.concatenate([np.empty(0, np.bool_), *(part[2] for part in parts)])
+        return low, high, exists
 
     @cached_property
-    def _whole(self) -> npt.NDArray[np.uint8]:
+    def _kept(self) -> npt.NDArray[np.uint8]:
+        """By row of the table: how much of the value was kept."""
         from clew.store.arrays import view
 
-        return np.concatenate([np.empty(0, np.uint8), *(view(b.field("kept")) for b in self._table._batches)])
+        return np.concatenate([np.empty(0, np.uint8), *(view(b.field("kept")) for b in self._table.batches)])
 
     @cached_property
     def _hollow(self) -> npt.NDArray[np.bool_]:
-        """By row of the table: containers that hold something nobody looked into; a digest says nothing of that."""
+        """By row of the table: whether it holds something that was not looked into."""
         import pyarrow as pa
 
         from clew.store.arrays import numbers, view
-        from clew.store.valuetable import _listed
+        from clew.store.valuetable import python_cells
 
         parts = [np.empty(0, np.bool_)]
-        for batch in self._table._batches:
+        for batch in self._table.batches:
             hollow = view(batch.field("kept")) == Kept.PART
             rows = np.flatnonzero(hollow)
             if len(rows):
-                reasons = _listed(batch.take(numbers(rows, pa.int64())), "why")
+                reasons = python_cells(batch.take(numbers(rows, pa.int64())), "why")
                 hollow[rows] = [str(why or "").startswith(_HOLDS) for why in reasons]
             parts.append(hollow)
         return np.concatenate(parts)
 
     def hollow(self, ids: Ints) -> npt.NDArray[np.bool_]:
-        """Which of these hold something nobody looked into."""
-        rows = self._table._locate(np.asarray(ids, np.int64))
+        """By id: whether the value holds something that was not looked into."""
+        rows = self._table.rows_of(np.asarray(ids, np.int64))
         return (rows >= 0) & self._hollow[rows] if len(self._hollow) else np.zeros(len(ids), np.bool_)
 
     def digests(self, ids: Ints) -> tuple[Digests, Digests, npt.NDArray[np.bool_]]:
-        """Halves of the digests, and where one says all: opaque things are told apart by their address only."""
-        rows = self._table._locate(np.asarray(ids, np.int64))
-        low, high, there = self._digests
+        """The two halves of the digests, and which are usable: those of opaque values only tell their address."""
+        rows = self._table.rows_of(np.asarray(ids, np.int64))
+        low, high, exists = self._digests
         if len(low) == 0:
             return np.zeros(len(ids), np.uint64), np.zeros(len(ids), np.uint64), np.zeros(len(ids), np.bool_)
-        good = (rows >= 0) & there[rows] & (self._whole[rows] != Kept.OPAQUE)
-        return low[rows], high[rows], good
+        usable = (rows >= 0) & exists[rows] & (self._kept[rows] != Kept.OPAQUE)
+        return low[rows], high[rows], usable
 
     def in_full(self, ids: Ints) -> npt.NDArray[np.bool_]:
-        """Which of these values were kept whole."""
-        rows = self._table._locate(np.asarray(ids, np.int64))
-        if len(self._whole) == 0:
+        """By id: whether the value was kept in full."""
+        rows = self._table.rows_of(np.asarray(ids, np.int64))
+        if len(self._kept) == 0:
             return np.zeros(len(ids), np.bool_)
-        return np.asarray((rows >= 0) & (self._whole[rows] == Kept.FULL), np.bool_)
+        return np.asarray((rows >= 0) & (self._kept[rows] == Kept.FULL), np.bool_)
 
     def heads(self, ids: Iterable[int]) -> list[Head]:
-        wanted = np.fromiter(ids, np.int64)
-        rows = self._table._locate(wanted)
-        starts = np.array(self._table._starts, np.int64)
-        found: list[Head] = [_lost(self.shard, id) for id in wanted.tolist()]
-        there = np.flatnonzero(rows >= 0)
-        batches = np.searchsorted(starts, rows[there], side="right") - 1
-        for number in np.unique(batches).tolist():
-            places = there[batches == number]
-            for place, head in zip(places.tolist(), self._heads(number, rows[places] - starts[number]), strict=True):
-                head.id = int(wanted[place])
-                found[place] = head
-        return found
+        id_array = np.fromiter(ids, np.int64)
+        heads: list[Head] = [_lost_head(self.shard, id) for id in id_array.tolist()]
+        for places, batch in self._table.rows_by_batch(id_array):
+            for place, head in zip(places, self._batch_heads(batch), strict=True):
+                head.id = int(id_array[place])
+                heads[place] = head
+        return heads
 
-    def _heads(self, batch: int, rows: Ints) -> list[Head]:
-        import pyarrow as pa
+    def _batch_heads(self, batch: pa.StructArray) -> list[Head]:
+        from clew.store.valuetable import SUMMARY_FIELDS, python_cells, read_part
 
-        from clew.store.arrays import numbers
-        from clew.store.valuetable import _listed, _part
-
-        taken = self._table._batches[batch].take(numbers(rows, pa.int64()))
-        columns = [_listed(taken, name) for name in ("type", "body", "kept", "why", "digest", "parts")]
-        summaries = zip(*(_listed(taken, name) for name in _SUMMARY), strict=False)
+        columns = [python_cells(batch, name) for name in ("type", "body", "kept", "why", "digest", "parts")]
+        summaries = zip(*(python_cells(batch, name) for name in SUMMARY_FIELDS), strict=False)
         blobs = self.shard.folder / BLOBS_NAME
-        out = []
+        heads = []
         for (type, body, kept, why, digest, parts), (shape, *rest) in zip(
             zip(*columns, strict=False), summaries, strict=False
         ):
             summary = Summary(None if shape is None else tuple(shape), *rest)
-            held = [_part(fields) for fields in parts or ()]
-            out.append(Head(type, body, _kept(kept), why or "", digest, summary, held, blobs, self.shard, -1))
-        return out
+            head_parts = [read_part(fields) for fields in parts or ()]
+            heads.append(
+                Head(type, body, _read_kept(kept), why or "", digest, summary, head_parts, blobs, self.shard, -1)
+            )
+        return heads
 
 
 def digests(side: Side, rows: Ints) -> tuple[Digests, Digests, npt.NDArray[np.bool_]]:
-    """Of the values these rows point to: halves of their digests, and which have one."""
-    ids, where = side.cells("value", rows), side.shard_of(rows)
+    """The digests of the values of these rows, in two halves, and which are usable."""
+    ids, shards = side.cells("value", rows), side.shard_of(rows)
     low, high = np.zeros(len(rows), np.uint64), np.zeros(len(rows), np.uint64)
-    there = np.zeros(len(rows), np.bool_)
-    for shard in np.unique(where).tolist():
-        mask = where == shard
-        low[mask], high[mask], there[mask] = side.values(shard).digests(ids[mask])
-    return low, high, there
+    usable = np.zeros(len(rows), np.bool_)
+    for shard in np.unique(shards).tolist():
+        mask = shards == shard
+        low[mask], high[mask], usable[mask] = side.values(shard).digests(ids[mask])
+    return low, high, usable
 
 
 def hollow(side: Side, rows: Ints) -> npt.NDArray[np.bool_]:
-    """Which of the values these rows point to hold something nobody looked into."""
-    ids, where = side.cells("value", rows), side.shard_of(rows)
-    found = np.zeros(len(rows), np.bool_)
-    for shard in np.unique(where).tolist():
-        mask = where == shard
-        found[mask] = side.values(shard).hollow(ids[mask])
-    return found
+    """By row: whether its value holds something that was not looked into."""
+    ids, shards = side.cells("value", rows), side.shard_of(rows)
+    flags = np.zeros(len(rows), np.bool_)
+    for shard in np.unique(shards).tolist():
+        mask = shards == shard
+        flags[mask] = side.values(shard).hollow(ids[mask])
+    return flags
 
 
 def heads(side: Side, rows: Ints) -> list[Head]:
-    """Of the values these rows point to, in their order."""
-    ids, where = side.cells("value", rows), side.shard_of(rows)
-    found: dict[int, Head] = {}
-    for shard in np.unique(where).tolist():
-        places = np.flatnonzero(where == shard)
-        found.update(zip(places.tolist(), side.values(shard).heads(ids[places].tolist()), strict=True))
-    return [found[place] for place in range(len(rows))]
+    """The heads of the values of these rows, in the same order."""
+    ids, shards = side.cells("value", rows), side.shard_of(rows)
+    heads_by_place: dict[int, Head] = {}
+    for shard in np.unique(shards).tolist():
+        places = np.flatnonzero(shards == shard)
+        heads_by_place.update(zip(places.tolist(), side.values(shard).heads(ids[places].tolist()), strict=True))
+    return [heads_by_place[place] for place in range(len(rows))]
 
 
 def _digest_columns(column: Any) -> tuple[Digests, Digests, npt.NDArray[np.bool_]]:
     count = len(column)
     offsets = np.frombuffer(column.buffers()[1], np.int32, count + 1, column.offset * 4) if count else np.zeros(1, int)
     lengths = np.diff(offsets)
-    there = lengths == _LENGTH
-    if not there.any():
-        return np.zeros(count, np.uint64), np.zeros(count, np.uint64), there
+    exists = lengths == _DIGEST_BYTES
+    if not exists.any():
+        return np.zeros(count, np.uint64), np.zeros(count, np.uint64), exists
     data = np.frombuffer(column.buffers()[2], np.uint8)
-    starts = np.where(there, offsets[:-1], int(offsets[:-1][there][0]))
-    both = np.ascontiguousarray(data[starts[:, None] + np.arange(_LENGTH)]).view(np.uint64).reshape(count, 2)
-    return both[:, 0].copy(), both[:, 1].copy(), there
+    starts = np.where(exists, offsets[:-1], int(offsets[:-1][exists][0]))
+    halves = np.ascontiguousarray(data[starts[:, None] + np.arange(_DIGEST_BYTES)]).view(np.uint64).reshape(count, 2)
+    return halves[:, 0].copy(), halves[:, 1].copy(), exists
 
 
-def _kept(kept: int) -> Kept:
+def _read_kept(kept: int) -> Kept:
     try:
         return Kept(kept)
     except ValueError:
         return Kept.OPAQUE
 
 
-def _lost(shard: ShardReader, id: int) -> Head:
+def _lost_head(shard: ShardReader, id: int) -> Head:
     why = "lost: the batch that held it is damaged or missing"
     return Head("unknown", None, Kept.OPAQUE, why, b"", Summary(), [], shard.folder / BLOBS_NAME, shard, id)

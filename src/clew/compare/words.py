@@ -1,4 +1,4 @@
-"""Numbers for names, the same in all runs of one comparison."""
+"""Vocabularies: one number for each name, the same in all runs of one comparison."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from typing import Any
 
 
 class Vocabulary:
-    """Numbers for names, the same in all runs that are compared."""
+    """Gives each name one number, the same in all runs that are compared."""
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
         self._names: list[Any] = []
 
     def number(self, name: Any) -> int:
-        found = self._numbers.get(name)
-        if found is None:
-            found = self._numbers[name] = len(self._names)
+        if name not in self._numbers:
+            self._numbers[name] = len(self._names)
             self._names.append(name)
-        return found
+        return self._numbers[name]
 
     def name(self, number: int) -> Any:
         return self._names[number]
@@ -26,8 +25,8 @@ class Vocabulary:
         return len(self._names)
 
 
-class Words:
-    """The vocabularies of one comparison: functions by qualified name, values by role and name, stages and so on."""
+class Vocabularies:
+    """The vocabularies of one comparison: functions by qualified name, tokens by (role, name), stages and so on."""
 
     def __init__(self) -> None:
         self.functions = Vocabulary()

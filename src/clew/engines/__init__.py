@@ -1,1 +1,1 @@
-"""How the values of many processes come together: one file for each way."""
+"""Engines run pieces of work in threads, processes or a cluster; `gather` brings the values of all ranks together."""

@@ -1,7 +1,7 @@
-"""What runs a piece of work somewhere else: the interface that a cluster's own file implements.
+"""The interface of an engine, which runs pieces of work somewhere else.
 
-An engine is given pieces (lists of items) and gives back what came of them, in whatever order they are ready. It knows
-nothing of graphs, of order or of files; who uses it knows nothing of threads, processes or machines.
+An engine takes pieces (lists of items) and returns their outcomes in whatever order they are ready. It
+knows nothing of graphs, order or files; its caller knows nothing of threads, processes or machines.
 """
 
 from __future__ import annotations
@@ -12,63 +12,63 @@ from typing import Any, NamedTuple, Protocol
 
 from clew.errors import GraphError
 
-Key = tuple[int, int, int]  # which piece it is; engines only hand it back
+Key = tuple[int, int, int]  # identifies a piece; engines only return it
 
 
 class Done(NamedTuple):
-    """What came of a piece. A failed item has None among the results."""
+    """The results of a piece. A failed item has the result None."""
 
     results: list[Any]
     failures: list[tuple[int, str, str]]  # place in the piece, error, traceback
     seconds: float
-    size: int = 0  # bytes that went there or came back, whichever were more; 0 where nothing travels
-    counts: list[int] | None = None  # how many items each result is for; None: one
+    size: int = 0  # bytes sent or received, whichever were more; 0 if nothing is sent
+    counts: list[int] | None = None  # how many items each result stands for; None: one
     split: list[str] = []  # noqa: RUF012 - never changed. Why batches could not be run as a whole, and were run in parts
-    unsendable: bool = False  # there are results among them that could not be sent back
-    refused: dict[int, str] = {}  # noqa: RUF012 - likewise. Why batches were not run at all, by the place they begin at
+    unsendable: bool = False  # some results could not be sent back
+    refused: dict[int, str] = {}  # noqa: RUF012 - never changed. Why batches were not run at all, by their first place
 
 
 class Outcome(NamedTuple):
-    """A piece that is over: done, or lost with the worker that had it."""
+    """A piece that is finished: done, or lost with its worker."""
 
     key: Key
     done: Done | None
     lost: str = ""
-    unreadable: bool = False  # it was lost because it could not be read there, or its results here
+    unreadable: bool = False  # it was lost because the worker could not read it, or its results could not be read here
 
 
 Run = Callable[[list[Any]], Done]
 
 
 class Work(Protocol):
-    """What the workers do. It is pickled to where they are, made ready there once, and then called with each piece."""
+    """The work of an engine. It is pickled and sent to the workers, prepared there once, and run with each piece."""
 
     def prepare(self) -> Run: ...
 
     def is_here(self) -> bool:
-        """True if this process finds the files it needs, and they are the right ones."""
+        """True if this process finds the right versions of the files it needs."""
         ...
 
     def with_content(self) -> Work:
-        """The same with those files in it, for workers that do not."""
+        """The same work including those files, for workers that do not find them."""
         ...
 
 
 class Engine(Protocol):
-    """Somewhere pieces are run."""
+    """Runs pieces."""
 
-    workers: int  # pieces that are run at the same time
+    workers: int  # pieces that run at the same time
     deaths: int  # how often a piece of one item may be lost before the item has failed
-    blames: bool  # a piece that is lost has most likely itself to blame: the engine has tried it more than once
+    blames: bool  # a lost piece most likely caused the loss itself: the engine has tried it more than once
 
     @property
     def room(self) -> int:
-        """Pieces that may be under way or waiting to be asked for: more are not sent."""
+        """The most pieces that may be under way or waiting to be collected."""
         ...
 
     @property
     def piece_seconds(self) -> float:
-        """How long a piece should take, so that sending it does not count."""
+        """How long a piece should take, so that the cost of sending it does not matter."""
         ...
 
     def submit(self, key: Key, items: Any) -> None:
@@ -76,16 +76,16 @@ class Engine(Protocol):
         ...
 
     def collect(self, wait: bool) -> list[Outcome]:
-        """What is over since the last time; with `wait`, at least one if there is one to come."""
+        """The pieces finished since the last call; with `wait`, at least one if any are under way."""
         ...
 
     def close(self) -> None:
-        """Let go of everything. Pieces that are not over are given up."""
+        """Release everything. Unfinished pieces are abandoned."""
         ...
 
 
 class Unsent:
-    """Stands for an item that cannot be run: one that could not be sent, or a row that gives no inputs."""
+    """Stands for an item that cannot be run: one that could not be sent, or a row that lacks inputs."""
 
     def __init__(self, error: str, remedy: str = "Give items that can be pickled.", item: Any = None) -> None:
         self.error = error
@@ -94,20 +94,20 @@ class Unsent:
 
 
 class UnsendableError(Exception):
-    """A piece that cannot be pickled, raised where whole pieces are asked for."""
+    """Raised for a piece that cannot be pickled, if pieces must be sent in full."""
 
 
-def packed_items(items: Any, dumps: Callable[[Any], bytes] = pickle.dumps, *, whole: bool = False) -> bytes:
-    """A piece as bytes. What cannot be pickled is left out, and said so in its place; with `whole`, it is an error."""
+def pack_items(items: Any, dumps: Callable[[Any], bytes] = pickle.dumps, *, in_full: bool = False) -> bytes:
+    """A piece as bytes. An `Unsent` replaces each item that cannot be pickled; with `in_full`, such an item raises."""
     try:
         return dumps(items)
     except Exception as error:
-        if whole:
+        if in_full:
             raise UnsendableError(str(error)) from error
-        return dumps([_sendable(item, dumps) for item in items])
+        return dumps([_replace_unsendable(item, dumps) for item in items])
 
 
-def _sendable(item: Any, dumps: Callable[[Any], bytes]) -> Any:
+def _replace_unsendable(item: Any, dumps: Callable[[Any], bytes]) -> Any:
     try:
         dumps(item)
     except Exception as error:
@@ -115,20 +115,21 @@ def _sendable(item: Any, dumps: Callable[[Any], bytes]) -> Any:
     return item
 
 
-def answered(run: Run, items: bytes) -> bytes:
-    """What came of a piece, as bytes: a `Done`, or a text if the piece could not be read there."""
+def run_piece(run: Run, items: bytes) -> bytes:
+    """Run a piece and return the answer as bytes: a `Done`, or a text if the worker could not read the piece."""
     try:
-        given = pickle.loads(items)
+        piece = pickle.loads(items)
     except Exception as error:
         return pickle.dumps(f"the item cannot be read in the worker: {type(error).__name__}: {error}")
-    done = run(given)
+    result = run(piece)
     try:
-        return pickle.dumps(done, pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
     except Exception:
-        return pickle.dumps(_without_the_unsendable(done))
+        return pickle.dumps(_without_unsendable(result))
 
 
-def _without_the_unsendable(done: Done) -> Done:
+def _without_unsendable(done: Done) -> Done:
+    """The same, with a failure for each item whose result cannot be pickled."""
     results: list[Any] = []
     counts: list[int] = []
     failures, place = list(done.failures), 0
@@ -138,8 +139,8 @@ def _without_the_unsendable(done: Done) -> Done:
             results.append(result)
             counts.append(count)
         except Exception as error:
-            what = f"the result cannot be sent from another process: {type(error).__name__}: {error}"
-            failures += [(place + row, what, what) for row in range(count)]
+            message = f"the result cannot be sent from another process: {type(error).__name__}: {error}"
+            failures += [(place + row, message, message) for row in range(count)]
             results += [None] * count
             counts += [1] * count
         place += count
@@ -147,19 +148,19 @@ def _without_the_unsendable(done: Done) -> Done:
 
 
 def read_answer(key: Key, answer: bytes, sent: int) -> Outcome:
-    """The outcome that `answered` has packed."""
+    """The outcome that `run_piece` has packed."""
     try:
-        done = pickle.loads(answer)
+        answered_done = pickle.loads(answer)
     except Exception as error:
         return Outcome(key, None, f"the result cannot be read here: {type(error).__name__}: {error}", unreadable=True)
-    if isinstance(done, str):
-        return Outcome(key, None, done, unreadable=True)
-    return Outcome(key, done._replace(size=max(sent, len(answer))))
+    if isinstance(answered_done, str):
+        return Outcome(key, None, answered_done, unreadable=True)
+    return Outcome(key, answered_done._replace(size=max(sent, len(answer))))
 
 
-def unready(trace: str) -> GraphError:
-    """Workers that cannot begin: no item would ever be done."""
-    last = trace.strip().splitlines()[-1] if trace.strip() else "it ended without a word"
-    error = GraphError("graph-worker", f"a worker could not be made ready: {last}.", "The worker's traceback is below.")
+def worker_error(trace: str) -> GraphError:
+    """The error for workers that cannot begin, which would never finish an item."""
+    last = trace.strip().splitlines()[-1] if trace.strip() else "it ended without an error message"
+    error = GraphError("graph-worker", f"a worker could not be prepared: {last}.", "The worker's traceback is below.")
     error.add_note(trace)
     return error

@@ -1,4 +1,4 @@
-"""A Dask cluster: each worker process gets the work once, through a plug-in that later workers get as well."""
+"""Runs pieces on a Dask cluster: a plug-in brings the work to each worker once, also to later ones."""
 
 from __future__ import annotations
 
@@ -16,100 +16,104 @@ import cloudpickle
 from distributed import CancelledError, Client, KilledWorker, Worker, WorkerPlugin, as_completed
 
 from clew import trouble
-from clew.engines.base import Key, Outcome, Run, Work, answered, packed_items, read_answer, unready
+from clew.engines.base import Key, Outcome, Run, Work, pack_items, read_answer, run_piece, worker_error
 from clew.errors import GraphError, OptionError
 
-_SHORTEST, _LONGEST = 0.001, 0.02  # seconds between two looks at what is over
-_LOOK, _PATIENCE = 5.0, 300.0  # seconds between looks for workers; and without any, until the job is given up
-_TRIES = 5  # to bring the work to workers that die while it is brought
-_works: dict[str, Work] = {}  # in the worker: by job, what it is to do
-_ready: dict[str, Run] = {}  # in the worker: the same, made ready
-_making = threading.Lock()
+_SHORTEST, _LONGEST = 0.001, 0.02  # seconds between two looks for finished pieces
+_LOOK_INTERVAL, _PATIENCE = 5.0, 300.0  # seconds between looks for workers; seconds without any until the job ends
+_TRIES = 5  # to send the work to workers that die meanwhile
+_works: dict[str, Work] = {}  # in the worker: the work by job
+_ready: dict[str, Run] = {}  # in the worker: the prepared work by job
+_preparing = threading.Lock()
 
 
 class Dask:
-    """The workers of a cluster. Dask itself gives the pieces of a worker that died to others."""
+    """The workers of a cluster. Dask gives the pieces of a worker that died to others."""
 
     piece_seconds = 0.3
-    deaths = 1  # Dask itself has tried it on several workers
+    deaths = 1  # Dask has already tried a lost piece on several workers
     blames = True
 
     def __init__(self, work: Work, client: Any = None, address: str | None = None) -> None:
-        self._client, self._own = _client(client, address)
+        self._client, self._owns_client = _find_client(client, address)
         self._job = f"clew-map-{uuid.uuid4().hex}"
         self._keys: dict[Any, tuple[Key, int]] = {}
-        self._seen = self._looked = monotonic()  # when there were workers; when they were last looked for
+        self._last_seen = self._last_look = monotonic()  # when there last were workers; when they were last looked for
         try:
             self.workers = max(1, sum(self._client.nthreads().values()))
             self.room = 3 * self.workers
-            self._bring(work)
-            self._over = as_completed(loop=self._client.loop, with_results=True, raise_errors=False)
+            self._send_work(work)
+            self._finished = as_completed(loop=self._client.loop, with_results=True, raise_errors=False)
         except BaseException:
             self.close()
             raise
 
-    def _bring(self, work: Work) -> None:
-        """The work to every worker; its files too, unless all of them see the same files."""
-        found = list(self._client.run(_is_here, pickle.dumps(work), on_error="return").values())
-        for error in found:
+    def _send_work(self, work: Work) -> None:
+        """Send the work to every worker, including its files unless all workers see the same files."""
+        here_by_worker = list(self._client.run(_is_here, pickle.dumps(work), on_error="return").values())
+        for error in here_by_worker:
             if isinstance(error, ImportError | AttributeError):
-                raise unready(f"{type(error).__name__}: {error} (clew must be installed on the workers)") from error
-        sent = work if found and all(one is True for one in found) else work.with_content()
+                raise worker_error(
+                    f"{type(error).__name__}: {error} (clew must be installed on the workers)"
+                ) from error
+        sent_work = (
+            work if here_by_worker and all(is_here is True for is_here in here_by_worker) else work.with_content()
+        )
         for attempt in range(_TRIES):
             try:
-                with _without_a_word_about_size():
-                    self._client.register_plugin(_Bring(self._job, sent))
+                with _ignore_size_warnings():
+                    self._client.register_plugin(_WorkPlugin(self._job, sent_work))
                 return
-            except OSError:  # a worker has died just then; the others may have it, and may have it again
+            except OSError:  # a worker died meanwhile; others may already have the work, and may get it again
                 if attempt == _TRIES - 1:
                     raise
                 sleep(_LONGEST)
 
     def submit(self, key: Key, items: Any) -> None:
-        packed = packed_items(items, cloudpickle.dumps)
-        with _without_a_word_about_size():
+        packed = pack_items(items, cloudpickle.dumps)
+        with _ignore_size_warnings():
             future = self._client.submit(
-                _piece, self._job, packed, pure=False, key=f"{self._job}-{key}-{uuid.uuid4().hex}"
+                _run_submitted, self._job, packed, pure=False, key=f"{self._job}-{key}-{uuid.uuid4().hex}"
             )
         self._keys[future] = (key, len(packed))
-        self._over.add(future)
+        self._finished.add(future)
 
     def collect(self, wait: bool) -> list[Outcome]:
         if not self._keys:
             return []
-        found = self._over.next_batch(block=False)
+        finished = self._finished.next_batch(block=False)
         pause = _SHORTEST
-        while wait and not found:
+        while wait and not finished:
             sleep(pause)
             pause = min(2 * pause, _LONGEST)
-            self._look_after_workers()
-            found = self._over.next_batch(block=False)
-        return [self._outcome(future, result) for future, result in found]
+            self._check_workers()
+            finished = self._finished.next_batch(block=False)
+        return [self._outcome(future, result) for future, result in finished]
 
-    def _look_after_workers(self) -> None:
-        """Dask would wait forever for workers that have gone."""
+    def _check_workers(self) -> None:
+        """Raise if there have been no workers for long: Dask would wait for them forever."""
         now = monotonic()
-        if now - self._looked < _LOOK:
+        if now - self._last_look < _LOOK_INTERVAL:
             return
-        self._looked = now
+        self._last_look = now
         if self._client.nthreads():
-            self._seen = now
-        elif now - self._seen > _PATIENCE:
-            what = f"the Dask cluster has had no workers for {_PATIENCE:.0f} seconds."
-            raise GraphError("graph-cluster", what, "Start some; the same call goes on if it has an output.")
+            self._last_seen = now
+        elif now - self._last_seen > _PATIENCE:
+            message = f"the Dask cluster has had no workers for {_PATIENCE:.0f} seconds."
+            raise GraphError("graph-cluster", message, "Start some; the same call then continues if it has an output.")
         else:
             trouble.report(f"dask:{self._job}", "the Dask cluster has no workers; waiting for some")
 
     def _outcome(self, future: Any, result: Any) -> Outcome:
-        """What came decides, not what the future says of itself: its worker may have died since."""
+        """The result decides, not the state of the future: its worker may have died since."""
         key, sent = self._keys.pop(future)
         if isinstance(result, bytes):
             return read_answer(key, result, sent)
         if isinstance(result, str):
-            raise unready(result)
+            raise worker_error(result)
         error = result[1] if isinstance(result, tuple) else result
         if isinstance(error, BaseException) and not isinstance(error, KilledWorker | CancelledError):
-            raise unready(f"{type(error).__name__}: {error}") from error
+            raise worker_error(f"{type(error).__name__}: {error}") from error
         return Outcome(key, None, f"the workers died ({type(error).__name__}: {error})")
 
     def close(self) -> None:
@@ -117,35 +121,35 @@ class Dask:
             self._client.cancel(list(self._keys))
             self._client.unregister_worker_plugin(self._job)
         except Exception:
-            pass  # never registered, or the cluster is gone: there is nothing to clear up
+            pass  # never registered, or the cluster is gone: there is nothing to clean up
         self._keys.clear()
-        if self._own:
+        if self._owns_client:
             self._client.close()
 
 
-def _client(client: Any, address: str | None) -> tuple[Client, bool]:
-    """The client to use, and whether it is ours to close."""
+def _find_client(client: Any, address: str | None) -> tuple[Client, bool]:
+    """The client to use, and whether to close it afterwards."""
     if client is not None:
-        ours = not isinstance(client, Client)  # a cluster does as well
-        return (Client(client, set_as_default=False) if ours else client), ours
+        is_ours = not isinstance(client, Client)  # the option also takes a cluster
+        return (Client(client, set_as_default=False) if is_ours else client), is_ours
     if address is not None:
         try:
             return Client(address, set_as_default=False), True
         except (OSError, ValueError) as error:
-            what = f"there is no Dask scheduler at {address} ({type(error).__name__})."
-            raise GraphError("graph-cluster", what, "Look at the address that it printed when it started.") from error
+            message = f"there is no Dask scheduler at {address} ({type(error).__name__})."
+            raise GraphError("graph-cluster", message, "Check the address it printed when it started.") from error
     try:
         return Client.current(), False
     except ValueError:
         pass
     raise OptionError(
-        "graph-cluster", "no Dask cluster was named.", 'Give address="tcp://host:8786", or engine=client.'
+        "graph-cluster", "no Dask cluster was given.", 'Give address="tcp://host:8786", or engine=client.'
     )
 
 
 @contextmanager
-def _without_a_word_about_size() -> Iterator[None]:
-    """An item may be large, and a bundle usually is."""
+def _ignore_size_warnings() -> Iterator[None]:
+    """Silence Dask's warning about size: items may be large, and bundles usually are."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield
@@ -154,7 +158,7 @@ def _without_a_word_about_size() -> Iterator[None]:
 # ---- in the worker ---------------------------------------------------------------------------------------------------
 
 
-class _Bring(WorkerPlugin):  # type: ignore[misc]
+class _WorkPlugin(WorkerPlugin):  # type: ignore[misc]
     def __init__(self, job: str, work: Work) -> None:
         self.name = job
         self._work = work
@@ -171,17 +175,17 @@ def _is_here(work: bytes) -> bool:
     return bool(pickle.loads(work).is_here())
 
 
-def _piece(job: str, items: bytes) -> bytes | str:
-    """What came of a piece; a text if the work could not be made ready."""
+def _run_submitted(job: str, items: bytes) -> bytes | str:
+    """Run a piece and return the answer; a traceback if the work could not be prepared."""
     try:
-        run = _run(job)
+        run = _prepared_run(job)
     except Exception:
         return traceback.format_exc()
-    return answered(run, items)
+    return run_piece(run, items)
 
 
-def _run(job: str) -> Run:
-    with _making:
+def _prepared_run(job: str) -> Run:
+    with _preparing:
         if job not in _ready:
             _ready[job] = _works[job].prepare()
         return _ready[job]

@@ -1,4 +1,4 @@
-"""This machine: in the calling thread, in threads, or in processes that each load the work once."""
+"""Runs pieces on this machine: in the calling thread, in threads, or in processes that each load the work once."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from contextvars import copy_context
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from clew.engines.base import Key, Outcome, Run, Work, answered, packed_items, read_answer, unready
+from clew.engines.base import Key, Outcome, Run, Work, pack_items, read_answer, run_piece, worker_error
 
-DEPTH = 2  # pieces a process has: the one it is at, and the next, so that it never waits
-STARTS = 3  # processes in a row that may end before they are ready
+DEPTH = 2  # pieces that a process has: the one it runs, and the next, so that it never waits
+STARTS = 3  # so many processes in a row may end before they are ready
 _READY = b"ready"
 _PROGRAM = (
     "import json, sys; fd, sys.path[:] = int(sys.argv[1]), json.loads(sys.argv[2]); del sys.argv[1:]; "
@@ -29,7 +29,7 @@ _PROGRAM = (
 
 
 class Inline:
-    """The calling thread: a piece is run when somebody asks what came of it."""
+    """The calling thread: a piece is run when its outcome is collected."""
 
     workers = 1
     room = 1
@@ -55,7 +55,7 @@ class Inline:
 
 
 class Threads:
-    """Threads of this process: for items that wait, or whose work is done by libraries outside the interpreter."""
+    """Threads of this process, for items that wait or whose work is done by libraries that release the GIL."""
 
     piece_seconds = 0.02
     deaths = 1
@@ -66,37 +66,39 @@ class Threads:
         self.room = 2 * workers
         self._run = run
         self._pieces: queue.SimpleQueue[tuple[Key, list[Any]] | None] = queue.SimpleQueue()
-        self._over: queue.SimpleQueue[Outcome | BaseException] = queue.SimpleQueue()
-        self._coming = 0
+        self._outcomes: queue.SimpleQueue[Outcome | BaseException] = queue.SimpleQueue()
+        self._pending = 0
         for number in range(workers):
-            # Daemons: an item that takes an hour must not keep the program from ending.
+            # Daemon threads: an item that takes an hour must not keep the program from ending.
             context = copy_context()
-            threading.Thread(target=context.run, args=(self._work,), name=f"clew-map-{number}", daemon=True).start()
+            threading.Thread(
+                target=context.run, args=(self._run_pieces,), name=f"clew-map-{number}", daemon=True
+            ).start()
 
-    def _work(self) -> None:
+    def _run_pieces(self) -> None:
         while (piece := self._pieces.get()) is not None:
             key, items = piece
             try:
-                self._over.put(Outcome(key, self._run(items)))
+                self._outcomes.put(Outcome(key, self._run(items)))
             except BaseException as error:
-                self._over.put(error)
+                self._outcomes.put(error)
 
     def submit(self, key: Key, items: Any) -> None:
-        self._coming += 1
+        self._pending += 1
         self._pieces.put((key, items))
 
     def collect(self, wait: bool) -> list[Outcome]:
-        found: list[Outcome] = []
-        while self._coming:
+        collected: list[Outcome] = []
+        while self._pending:
             try:
-                one = self._over.get(block=wait and not found)
+                outcome = self._outcomes.get(block=wait and not collected)
             except queue.Empty:
                 break
-            self._coming -= 1
-            if isinstance(one, BaseException):
-                raise one
-            found.append(one)
-        return found
+            self._pending -= 1
+            if isinstance(outcome, BaseException):
+                raise outcome
+            collected.append(outcome)
+        return collected
 
     def close(self) -> None:
         try:
@@ -109,29 +111,29 @@ class Threads:
 
 
 class _Process:
-    """One worker process. It runs a program of its own, not the user's again: scripts need no `__main__` guard."""
+    """One worker process. It runs its own program, not the user's again, so scripts need no `__main__` guard."""
 
     def __init__(self, blob: bytes, workers: int) -> None:
-        ours, theirs = socket.socketpair()
+        own_end, worker_end = socket.socketpair()
         share = str(max(1, (os.cpu_count() or 1) // workers))
-        # Workers that each start a thread for every processor would stand in each other's way.
+        # Workers that each start a thread for every processor would slow each other down.
         environment = {"OMP_NUM_THREADS": share, "MKL_NUM_THREADS": share, **os.environ}
-        command = [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), json.dumps(sys.path)]
+        command = [sys.executable, "-c", _PROGRAM, str(worker_end.fileno()), json.dumps(sys.path)]
         self.ready = False
         self.pieces: deque[tuple[Key, bytes]] = deque()
-        with theirs:
+        with worker_end:
             self.process = subprocess.Popen(
                 command,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[worker_end.fileno()],
                 stdin=subprocess.DEVNULL,
                 env=environment,
-                process_group=0,  # a terminal's Ctrl-C is for the program; the worker ends with its connection
+                process_group=0,  # a terminal's Ctrl-C must only reach the program; the worker ends with its connection
             )
-        self.connection = Connection(ours.detach())
+        self.connection = Connection(own_end.detach())
         try:
             self.connection.send_bytes(blob)
         except OSError:
-            pass  # it ended at once; whoever reads its answer learns so
+            pass  # it ended at once, which shows when its answer is read
 
     def close(self) -> None:
         self.connection.close()
@@ -141,7 +143,7 @@ class _Process:
             self.process.kill()
             self.process.wait()
 
-    def ending(self) -> str:
+    def describe_end(self) -> str:
         try:
             status = self.process.wait(timeout=5)
         except subprocess.TimeoutExpired:
@@ -152,15 +154,15 @@ class _Process:
 
 
 class Processes:
-    """Processes of this machine. One that dies is replaced; the piece it was at is reported as lost."""
+    """Processes of this machine. One that dies is replaced, and the piece it was running is reported as lost."""
 
     piece_seconds = 0.05
-    deaths = 2  # the first may have been another's fault: memory that ran out, an operator with a kill command
+    deaths = 2  # the first may have another cause: memory that ran out, an operator with a kill command
     blames = False
 
-    def __init__(self, work: Work, workers: int, *, whole: bool = False) -> None:
-        """whole   a piece with something in it that cannot be pickled is not sent, but an UnsendableError"""
-        self._whole = whole
+    def __init__(self, work: Work, workers: int, *, in_full: bool = False) -> None:
+        """in_full   raise an UnsendableError for a piece of which some part cannot be pickled"""
+        self._in_full = in_full
         self.workers = workers
         self.room = (DEPTH + 1) * workers
         self._blob = pickle.dumps(work)
@@ -175,40 +177,41 @@ class Processes:
             raise
 
     def submit(self, key: Key, items: Any) -> None:
-        self._waiting.append((key, packed_items(items, whole=self._whole)))
-        self._feed()
+        self._waiting.append((key, pack_items(items, in_full=self._in_full)))
+        self._send_waiting()
 
     def are_ready(self) -> bool:
-        """True if all of them have made the work ready. Does not wait."""
-        for process in _heard([one for one in self._processes if not one.ready], block=False):
-            self._hear(process)
-        return all(one.ready for one in self._processes)
+        """True if all processes have prepared the work. Does not wait."""
+        for process in _readable([process for process in self._processes if not process.ready], block=False):
+            self._receive(process)
+        return all(process.ready for process in self._processes)
 
-    def _feed(self) -> None:
-        """The next pieces to those who have fewest. Only to workers that read: none of these sends can block long."""
+    def _send_waiting(self) -> None:
+        """Send the next pieces to the workers that have fewest. All of them read, so no send blocks for long."""
         while self._waiting:
-            free = [one for one in self._processes if one.ready and len(one.pieces) < DEPTH]
+            free = [process for process in self._processes if process.ready and len(process.pieces) < DEPTH]
             if not free:
                 return
-            process = min(free, key=lambda one: len(one.pieces))
+            process = min(free, key=lambda process: len(process.pieces))
             process.pieces.append(self._waiting.popleft())
             try:
                 process.connection.send_bytes(process.pieces[-1][1])
             except OSError:
-                process.ready = False  # it is dead, and `collect` will find that out
+                process.ready = False  # it is dead, which `collect` will notice
 
     def collect(self, wait: bool) -> list[Outcome]:
-        found: list[Outcome] = []
-        while not found and (self._waiting or any(one.pieces for one in self._processes)):
-            heard = _heard(self._processes, wait)
-            for process in heard:
-                found += self._hear(process)
-            self._feed()
-            if not heard:
+        outcomes: list[Outcome] = []
+        while not outcomes and (self._waiting or any(process.pieces for process in self._processes)):
+            readable = _readable(self._processes, wait)
+            for process in readable:
+                outcomes += self._receive(process)
+            self._send_waiting()
+            if not readable:
                 break
-        return found
+        return outcomes
 
-    def _hear(self, process: _Process) -> list[Outcome]:
+    def _receive(self, process: _Process) -> list[Outcome]:
+        """Read one message: that the worker is ready, or the answer to a piece. Replace a worker that ended."""
         try:
             answer = process.connection.recv_bytes()
         except (EOFError, OSError):
@@ -217,23 +220,23 @@ class Processes:
             key, sent = process.pieces.popleft()
             return [read_answer(key, answer, len(sent))]
         if answer != _READY:
-            raise unready(pickle.loads(answer))
+            raise worker_error(pickle.loads(answer))
         process.ready = True
         self._unready_deaths = 0
         return []
 
     def _replace(self, process: _Process) -> list[Outcome]:
-        """Another in its place. What it had not begun is somebody else's now."""
-        ending, pieces = process.ending(), process.pieces
+        """Start another process, and give the pieces that this one had not begun to others."""
+        end, pieces = process.describe_end(), process.pieces
         process.close()
-        began = process.ready or bool(pieces)
-        self._unready_deaths += not began
+        was_ready = process.ready or bool(pieces)
+        self._unready_deaths += not was_ready
         if self._unready_deaths >= STARTS:
-            raise unready(f"the process ended before it was ready ({ending})")
-        lost = [Outcome(pieces.popleft()[0], None, f"the worker died ({ending})")] if pieces else []
+            raise worker_error(f"the process ended before it was ready ({end})")
+        lost_pieces = [Outcome(pieces.popleft()[0], None, f"the worker died ({end})")] if pieces else []
         self._waiting.extendleft(reversed(pieces))
         self._processes[self._processes.index(process)] = _Process(self._blob, self.workers)
-        return lost
+        return lost_pieces
 
     def close(self) -> None:
         self._waiting.clear()
@@ -245,19 +248,20 @@ class Processes:
 
     @property
     def pids(self) -> list[int]:
-        return [one.process.pid for one in self._processes]
+        return [process.process.pid for process in self._processes]
 
 
-def _heard(processes: list[_Process], block: bool) -> list[_Process]:
-    ready = set(wait([one.connection for one in processes], None if block else 0))
-    return [one for one in processes if one.connection in ready]
+def _readable(processes: list[_Process], block: bool) -> list[_Process]:
+    """The processes that have sent something, or have ended."""
+    connections = set(wait([process.connection for process in processes], None if block else 0))
+    return [process for process in processes if process.connection in connections]
 
 
 # ---- in the worker ---------------------------------------------------------------------------------------------------
 
 
 def serve(fd: int) -> None:
-    """What a worker process does: make the work ready, then answer piece after piece, until nobody is there."""
+    """The main function of a worker process: prepare the work, then run piece after piece until the program is gone."""
     connection = Connection(fd)
     try:
         run = pickle.loads(connection.recv_bytes()).prepare()
@@ -269,24 +273,24 @@ def serve(fd: int) -> None:
     try:
         connection.send_bytes(_READY)
         inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        threading.Thread(target=_read, args=(connection, inbox), daemon=True).start()
+        threading.Thread(target=_read_pieces, args=(connection, inbox), daemon=True).start()
         while True:
-            connection.send_bytes(answered(run, inbox.get()))
+            connection.send_bytes(run_piece(run, inbox.get()))
     except OSError:
-        _leave()
+        _exit_now()
 
 
-def _read(connection: Connection, inbox: queue.SimpleQueue[bytes]) -> None:
-    """A thread takes what comes, because the one that runs the work may itself be waiting for its answer to be read."""
+def _read_pieces(connection: Connection, inbox: queue.SimpleQueue[bytes]) -> None:
+    """Runs in its own thread, because the thread that runs the work may be waiting for its answer to be read."""
     try:
         while True:
             inbox.put(connection.recv_bytes())
     except (EOFError, OSError):
-        _leave()
+        _exit_now()
 
 
-def _leave() -> None:
-    """Nobody waits for an answer: end now, whatever an item is doing."""
+def _exit_now() -> None:
+    """End now, whatever an item is doing: nobody waits for an answer."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -1,9 +1,9 @@
-"""Runs for other tools: one file a format, each with
+"""Exports runs to other formats. Each format is one module with
 
     def write(run, target, *, names, progress) -> Path
 
-`names` are the names wanted (None: all), `progress(done, total)` is told of changes written. Other packages add formats
-with an entry point in the group `clew.exports` that leads to such a function.
+`names` are the names to export (None: all), and `progress(done, total)` is called as changes are written.
+Other packages add formats with an entry point in the group `clew.exports` that leads to such a function.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from clew.errors import ExportError, OptionError, nearest
 if TYPE_CHECKING:
     from clew.history.run import Run
 
-FORMATS = {  # format → module, ending
+FORMATS = {  # format → module, file ending
     "json": ("clew.export.json", ".json"),
     "csv": ("clew.export.csv", ".csv"),
     "parquet": ("clew.export.parquet", ".parquet"),
@@ -31,40 +31,40 @@ FORMATS = {  # format → module, ending
     "tensorboard": ("clew.export.tensorboard", ".tensorboard"),
     "perfetto": ("clew.export.perfetto", ".perfetto.json"),
 }
-FOLDERS = frozenset(["zarr", "tensorboard"])  # these write a folder, and say themselves that one is there
+FOLDERS = frozenset(["zarr", "tensorboard"])  # these write a folder, and refuse an existing one themselves
 
 Progress = Callable[[int, int], None]
 
 
 class Writer(Protocol):
-    """How every export is called."""
+    """The function that writes a format."""
 
     def __call__(self, run: Run, target: Path, *, names: list[str] | None, progress: Progress) -> Path: ...
 
 
-def silent(done: int, total: int) -> None:
-    """No progress bar."""
+def ignore_progress(count: int, total: int) -> None:
+    """Show no progress."""
 
 
 def formats() -> list[str]:
-    """Every format there is, clew's own first."""
-    return [*FORMATS, *(point.name for point in _others() if point.name not in FORMATS)]
+    """The names of all formats, clew's own first."""
+    return [*FORMATS, *(point.name for point in _entry_points() if point.name not in FORMATS)]
 
 
 def ending(format: str) -> str:
-    """The ending of a file of that format."""
+    """The ending of a file of this format."""
     return FORMATS[format][1] if format in FORMATS else f".{format}"
 
 
 def writer(format: str) -> Writer:
     """The function that writes this format."""
     if format in FORMATS:
-        found: Writer = importlib.import_module(FORMATS[format][0]).write
-        return found
-    for point in _others():
+        own_writer: Writer = importlib.import_module(FORMATS[format][0]).write
+        return own_writer
+    for point in _entry_points():
         if point.name == format:
-            loaded: Writer = point.load()
-            return loaded
+            other_writer: Writer = point.load()
+            return other_writer
     raise OptionError("unknown-format", f"There is no export to `{format}`;", nearest(format, formats()))
 
 
@@ -74,26 +74,26 @@ def export(
     target: str | Path | None = None,
     *,
     names: list[str] | None = None,
-    progress: Progress = silent,
+    progress: Progress = ignore_progress,
     raw_cells: bool = False,
 ) -> Path:
-    """Write a run, or some names of it, as a file; beside the run's folder name if no target is given.
+    """Write a run, or some of its names, to a file; by default one in the working folder that is named after the run.
 
-    `raw_cells`: texts that a spreadsheet would take for formulas stay as they are in a CSV file.
+    With `raw_cells`, texts that a spreadsheet would take for formulas stay as they are in a CSV file.
     """
     from clew.export.csv import write as csv_writer
 
     write = writer(format)
     if raw_cells and format != "csv":
-        raise OptionError("bad-option", f"raw_cells is about CSV files, not about {format}.", "Leave it out.")
+        raise OptionError("bad-option", f"raw_cells applies to CSV files, not to {format}.", "Leave it out.")
     if raw_cells:
         write = partial(csv_writer, raw_cells=True)
     path = Path(f"{run.path.name}{ending(format)}") if target is None else Path(target)
     for name in names or []:
-        run[name]  # an unknown name is said before anything is written
+        run[name]  # raises for an unknown name, before anything is written
     if not path.absolute().parent.is_dir():
         raise OptionError(
-            "no-folder", f"There is no folder {path.absolute().parent}.", "Make it, or choose another with -o."
+            "no-folder", f"There is no folder {path.absolute().parent}.", "Create it, or choose another with -o."
         )
     if path.is_dir() and format not in FOLDERS:
         raise OptionError("export-target", f"{path} is a folder.", "Give the name of a file.")
@@ -116,5 +116,5 @@ def _is_about_target(error: OSError, target: Path) -> bool:
     return file.parent == folder or file.is_relative_to(target.absolute())
 
 
-def _others() -> list[EntryPoint]:
+def _entry_points() -> list[EntryPoint]:
     return list(entry_points(group="clew.exports"))

@@ -1,4 +1,4 @@
-"""A file or folder that appears whole or not at all, and changes read a block at a time."""
+"""Writes files and folders that appear whole or not at all, and reads changes a block at a time."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from clew.history.table import Table
 
 BLOCK = 50_000
-BYTES = 64 << 20  # of values that are read at a time
+BYTES = 64 << 20  # about so many bytes of values are read at a time
 
 
 @contextmanager
 def whole_file(target: Path) -> Iterator[Path]:
-    """A draft beside `target` that takes its place at the end; nothing is left behind by a failure."""
+    """A path to write to; the file then replaces `target`. A failure leaves nothing behind."""
     draft = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         yield draft
@@ -36,7 +36,7 @@ def whole_file(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(target: Path) -> Iterator[Path]:
-    """A draft beside `target` that gets its name at the end; nothing is left behind by a failure."""
+    """A path to make a folder at, which is then renamed to `target`. A failure leaves nothing behind."""
     if target.exists() or target.is_symlink():
         raise OptionError("export-target", f"{target} exists.", "Give another name, or remove it first.")
     draft = target.with_name(f".{target.name}.{os.getpid()}.part")
@@ -60,37 +60,37 @@ class Block(NamedTuple):
     calls: npt.NDArray[np.int64]
 
 
-def chosen(run: Run, names: list[str] | None) -> list[str]:
+def names_to_export(run: Run, names: list[str] | None) -> list[str]:
     return run.names if names is None else names
 
 
-def total(run: Run, names: list[str] | None) -> int:
-    """How many changes there are to write."""
-    return sum(len(run[name]) for name in chosen(run, names))
+def count_changes(run: Run, names: list[str] | None) -> int:
+    """The number of changes to write."""
+    return sum(len(run[name]) for name in names_to_export(run, names))
 
 
-def sayable(text: str) -> str:
-    """A text as UTF-8 can say it."""
+def escape_surrogates(text: str) -> str:
+    """The text with what UTF-8 cannot encode as escapes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def blocks(run: Run, name: str, size: int = BLOCK) -> Iterator[Block]:
-    """The changes of a name in order of time, at most `size` at a time, and about `BYTES` of their values.
+def read_blocks(run: Run, name: str, size: int = BLOCK) -> Iterator[Block]:
+    """The changes of a name in order of time, at most `size` of them and about `BYTES` of values at a time.
 
-    Equal arrays are stored once: a thousand rows may stand for a thousand times the bytes there are.
+    Equal arrays are stored once, so a thousand rows may refer to the same bytes and need a thousand times the memory.
     """
     table, steps = run.tables.table, run.tables.steps
     rows = table.rows_of(name)
-    for part in _split(table, rows, size):
+    for part in _split_rows(table, rows, size):
         functions, ranks = table.functions(part), table.ranks(part)
         calls = table.gather("call", part)
         yield Block(name, part, steps.at(part), table.times(part), table.lines(part), functions, ranks, calls)
 
 
-def _split(table: Table, rows: npt.NDArray[np.int64], size: int) -> Iterator[npt.NDArray[np.int64]]:
+def _split_rows(table: Table, rows: npt.NDArray[np.int64], size: int) -> Iterator[npt.NDArray[np.int64]]:
     for begin in range(0, len(rows), size):
         part = rows[begin : begin + size]
-        held = table.stored_bytes(part).cumsum() // BYTES
-        edges = [0, *((held[1:] != held[:-1]).nonzero()[0] + 1).tolist(), len(part)]
+        piece = table.stored_bytes(part).cumsum() // BYTES
+        edges = [0, *((piece[1:] != piece[:-1]).nonzero()[0] + 1).tolist(), len(part)]
         for first, end in pairwise(edges):
             yield part[first:end]

@@ -1,9 +1,9 @@
-"""FlatHDF5Saver: HDF5Saver with TensorTracer's layout, one dataset a name at the top of the file.
+"""FlatHDF5Saver: HDF5Saver with TensorTracer's layout, one dataset for each name at the top level of the file.
 
     forward.x               (N, *shape), padded as HDF5Saver pads
-    forward.x_shapes        (N, ndim): how large each value is
-    forward.x_iterations    every iteration, in the order of the values; not (N,) where callbacks have stacked values
-    forward.x_ranks         the same of ranks
+    forward.x_shapes        (N, ndim): the shape of each value
+    forward.x_iterations    all iterations, in the order of the values; not (N,) where callbacks have stacked values
+    forward.x_ranks         the same for ranks
 
 Values of another kind than the first go to `forward.x_2d`, `forward.x_text` and so on, with their shapes.
 """
@@ -15,26 +15,26 @@ from typing import Any
 
 import numpy as np
 
-from clew.export.files import sayable
-from clew.export.hdf5 import Item, Parts, group_name
-from clew.export.hdf5saver import Batch, HDF5Saver, flat_numbers, reopened, typed
+from clew.export.files import escape_surrogates
+from clew.export.hdf5 import Item, Parts, encode_name
+from clew.export.hdf5saver import Batch, HDF5Saver, flat_numbers, parse_dtype, reopen_parts
 
 _COLUMNS = ("iterations", "ranks")
 
 
 class FlatHDF5Saver(HDF5Saver):
-    """Its file is laid out as described above; everything else is HDF5Saver's."""
+    """An HDF5Saver whose file has the layout above."""
 
-    _beside = ("shapes",)
+    _column_keys = ("shapes",)
 
     def __init__(self, path: Any, *, iteration_dtype: Any = "int64", **options: Any) -> None:
         super().__init__(path, **options)
-        self._iteration_type = typed("iteration_dtype", iteration_dtype, "iu")
+        self._iteration_type = parse_dtype("iteration_dtype", iteration_dtype, "iu")
         self._columns: dict[str, Parts] = {}
 
     @property
     def file(self) -> Any:
-        """The open h5py file; it is opened if it is not."""
+        """The h5py file, which is opened if necessary."""
         with self._lock:
             if self._file is None:
                 self._open()
@@ -45,40 +45,39 @@ class FlatHDF5Saver(HDF5Saver):
             self._columns.clear()
             super().close()
 
-    def _batches(self, name: str, values: list[Any], iterations: list[Any], ranks: list[Any]) -> Iterator[Batch]:
-        parts = self._parts(name)
-        yield parts, [self._item(value, parts.store) for value in values], {}
+    def _make_batches(self, name: str, values: list[Any], iterations: list[Any], ranks: list[Any]) -> Iterator[Batch]:
+        parts = self._parts_of(name)
+        yield parts, [self._make_item(value, parts.store) for value in values], {}
         for column, entries in zip(_COLUMNS, (iterations, ranks), strict=True):
-            kind = self._iteration_type if column == "iterations" else np.dtype(np.int64)
-            items = [Item("array", np.array(number, kind)) for number in flat_numbers(entries)] if entries else []
+            dtype = self._iteration_type if column == "iterations" else np.dtype(np.int64)
+            items = [Item("array", np.array(number, dtype)) for number in flat_numbers(entries)] if entries else []
             yield self._column(f"{name}_{column}"), items, {}
 
     def _column(self, name: str) -> Parts:
-        found = self._columns.get(name)
-        if found is None:
-            store = self._store(self._group(name))
-            found = self._columns[name] = reopened(store, self._kept.get(sayable(name)), ())
-        return found
+        if name not in self._columns:
+            store = self._make_store(self._group_of(name))
+            self._columns[name] = reopen_parts(store, self._safe_rows.get(escape_surrogates(name)), ())
+        return self._columns[name]
 
-    def _group(self, name: str) -> Any:
+    def _group_of(self, name: str) -> Any:
         return _FlatGroup(self._file, name)
 
-    def _groups(self) -> Iterator[Any]:
+    def _existing_groups(self) -> Iterator[Any]:
         for key in list(self._file):
             name = self._file[key].attrs.get("name")
             if name is not None and f"{key}_iterations" in self._file:
-                yield self._group(name)
+                yield self._group_of(name)
 
 
 class _FlatGroup:
-    """The datasets of one name, as if they were in a group of their own: `values_2d` is `forward.x_2d`.
+    """The datasets of one name as if they were in their own group: `values_2d` is `forward.x_2d`.
 
-    Each has the name it belongs to as an attribute, and what it is there."""
+    Each has two attributes: the name it belongs to, and its key in that group."""
 
     def __init__(self, file: Any, name: str) -> None:
         self._file = file
-        self._name = group_name(name)
-        self.attrs = {"name": sayable(name)}
+        self._name = encode_name(name)
+        self.attrs = {"name": escape_surrogates(name)}
 
     def _path(self, key: str) -> str:
         return self._name + (key.removeprefix("values") if key.startswith("values") else f"_{key}")

@@ -1,4 +1,4 @@
-"""JSON: everything, readable. Written piece by piece, so that a long run needs no memory.
+"""Exports to JSON: everything, readable. It is written piece by piece, so that long runs do not need more memory.
 
 {"run": {...}, "names": {"loss": [{"step", "time", "line", "function", "rank", "value"}, ...]},
  "calls": [{...}], "ledger": [{...}]}
@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import IO, TYPE_CHECKING, Any
 
-from clew.export.files import Block, blocks, chosen, total, whole_file
-from clew.export.plain import plain
+from clew.export.files import Block, count_changes, names_to_export, read_blocks, whole_file
+from clew.export.plain import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
 
 def write(run: Run, target: Path, *, names: list[str] | None, progress: Progress) -> Path:
-    """One object; the calls and the ledger only when the whole run is wanted."""
-    count, done = total(run, names), 0
+    """Write one object; the calls and the ledger are in it only if the whole run is exported."""
+    total, count = count_changes(run, names), 0
     with whole_file(target) as draft, draft.open("w", encoding="utf-8") as file:
-        file.write('{"run": ' + text({**run.meta, "status": run.status}) + ',\n"names": {')
-        for place, name in enumerate(chosen(run, names)):
-            file.write((",\n" if place else "\n") + text(name) + ": [")
-            for number, block in enumerate(blocks(run, name)):
+        file.write('{"run": ' + to_json({**run.meta, "status": run.status}) + ',\n"names": {')
+        for place, name in enumerate(names_to_export(run, names)):
+            file.write((",\n" if place else "\n") + to_json(name) + ": [")
+            for number, block in enumerate(read_blocks(run, name)):
                 file.write(",\n" if number else "\n")
                 file.write(",\n".join(map(_encode, changes(run, block))))
-                done += len(block.rows)
-                progress(done, count)
+                count += len(block.rows)
+                progress(count, total)
             file.write("]")
         file.write("}")
         if names is None:
-            _list(file, "calls", map(call_dict, run.calls()))
-            _list(
+            _write_list(file, "calls", map(call_dict, run.calls()))
+            _write_list(
                 file,
                 "ledger",
                 ({"kind": n.kind, "subject": n.subject, "text": n.text, "count": n.count} for n in run.ledger),
@@ -46,9 +46,9 @@ def write(run: Run, target: Path, *, names: list[str] | None, progress: Progress
     return target
 
 
-def text(item: Any) -> str:
-    """One piece of JSON, strict and in ASCII: a recorded text may hold anything."""
-    return _encode(plain(item))
+def to_json(item: Any) -> str:
+    """Strict JSON in ASCII, since a recorded text may hold anything."""
+    return _encode(to_plain(item))
 
 
 _encode = json.JSONEncoder(allow_nan=False).encode
@@ -56,8 +56,8 @@ _encode = json.JSONEncoder(allow_nan=False).encode
 
 def changes(run: Run, block: Block) -> Iterable[dict[str, Any]]:
     """The changes of a block as dictionaries of plain data."""
-    values = map(plain, run.tables.table.values(block.rows))
-    steps = map(plain, block.steps)
+    values = map(to_plain, run.tables.table.values(block.rows))
+    steps = map(to_plain, block.steps)
     columns = zip(steps, block.times.tolist(), block.lines, block.functions, block.ranks, values, strict=True)
     for step, time, line, function, rank, value in columns:
         yield {"step": step, "time": time, "line": line, "function": function, "rank": rank, "value": value}
@@ -87,8 +87,8 @@ def call_dict(call: Call) -> dict[str, Any]:
     }
 
 
-def _list(file: IO[str], key: str, items: Iterable[Any]) -> None:
-    file.write(f",\n{text(key)}: [")
+def _write_list(file: IO[str], key: str, items: Iterable[Any]) -> None:
+    file.write(f",\n{to_json(key)}: [")
     for place, item in enumerate(items):
-        file.write((",\n" if place else "\n") + text(item))
+        file.write((",\n" if place else "\n") + to_json(item))
     file.write("]")

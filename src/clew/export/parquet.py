@@ -1,7 +1,7 @@
-"""Parquet: one row a change, for pandas, Polars and DuckDB.
+"""Exports to Parquet: one row for each change, for pandas, Polars and DuckDB.
 
-`number` holds every value that is a plain number (an int up to 2**53 exactly), `kind` says what it was, `json` holds
-whatever is no number; an array has its `dtype`, its `shape` and its bytes (C order) in `array` instead.
+`number` holds every value that is a plain number (an int up to 2**53 exactly), `kind` is its kind, and
+`json` holds any other value; an array has its `dtype`, its `shape` and its bytes (C order) in `array` instead.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from clew.export.files import Block, blocks, chosen, total, whole_file
-from clew.export.json import text
+from clew.export.files import Block, count_changes, escape_surrogates, names_to_export, read_blocks, whole_file
+from clew.export.json import to_json
 from clew.history.series import as_array
 from clew.records import Kind
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from clew.export import Progress
     from clew.history.run import Run
 
-_WORDS = pa.dictionary(pa.int32(), pa.string())
+_TEXTS = pa.dictionary(pa.int32(), pa.string())
 SCHEMA = pa.schema(
     [
-        ("name", _WORDS),
+        ("name", _TEXTS),
         ("step", pa.float64()),
         ("time", pa.float64()),
-        ("function", _WORDS),
+        ("function", _TEXTS),
         ("line", pa.int32()),
         ("rank", pa.int32()),
         ("call", pa.int64()),
-        ("kind", _WORDS),
+        ("kind", _TEXTS),
         ("number", pa.float64()),
         ("json", pa.string()),
-        ("dtype", _WORDS),
+        ("dtype", _TEXTS),
         ("shape", pa.list_(pa.int64())),
         ("array", pa.binary()),
     ]
@@ -47,33 +47,33 @@ ROWS_OF_ARRAYS = 1_000
 
 
 def write(run: Run, target: Path, *, names: list[str] | None, progress: Progress) -> Path:
-    """Row groups of at most `ROWS` changes of one name each."""
-    count, done = total(run, names), 0
-    schema = SCHEMA.with_metadata({"clew.run": text(run.meta)})
+    """Write row groups, each with at most `ROWS` changes of one name."""
+    total, count = count_changes(run, names), 0
+    schema = SCHEMA.with_metadata({"clew.run": to_json(run.meta)})
     with whole_file(target) as draft, pq.ParquetWriter(draft, schema) as out:
-        for name in chosen(run, names):
-            for block in blocks(run, name, _size(run, name)):
-                out.write_table(_table(run, block, schema))
-                done += len(block.rows)
-                progress(done, count)
+        for name in names_to_export(run, names):
+            for block in read_blocks(run, name, _block_size(run, name)):
+                out.write_table(_make_table(run, block, schema))
+                count += len(block.rows)
+                progress(count, total)
     return target
 
 
-def _size(run: Run, name: str) -> int:
-    """Blocks of values that are not plain numbers are short: each may be an array of megabytes."""
+def _block_size(run: Run, name: str) -> int:
+    """Blocks of values that are not plain numbers are short, as each may be an array of megabytes."""
     plain = run.tables.table.numbers(run.tables.table.rows_of(name))[1]
     return ROWS if bool(plain.all()) else ROWS_OF_ARRAYS
 
 
-def _table(run: Run, block: Block, schema: pa.Schema) -> pa.Table:
+def _make_table(run: Run, block: Block, schema: pa.Schema) -> pa.Table:
     table = run.tables.table
     kinds = table.gather("kind", block.rows)
     numbers, plain = table.numbers(block.rows)
-    others = np.flatnonzero(kinds == Kind.VALUE)
-    cells = _cells(table.values(block.rows[others]), others, len(block.rows))
+    stored = np.flatnonzero(kinds == Kind.VALUE)
+    cells = _stored_value_columns(table.values(block.rows[stored]), stored, len(block.rows))
     columns = {
-        "name": _repeated(block.name, len(block.rows)),
-        "step": list(map(_step, block.steps)),
+        "name": _repeat_text(block.name, len(block.rows)),
+        "step": list(map(_step_number, block.steps)),
         "time": block.times,
         "function": block.functions,
         "line": block.lines,
@@ -83,19 +83,19 @@ def _table(run: Run, block: Block, schema: pa.Schema) -> pa.Table:
         "number": pa.array(numbers, mask=~plain),
         **cells,
     }
-    arrays = [_array(columns[field.name], field.type) for field in schema]
+    arrays = [_to_arrow(columns[field.name], field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _step(step: Any) -> float | None:
-    """A step as a number; null if it is none, or too large to be one here."""
+def _step_number(step: Any) -> float | None:
+    """A step as a number; null if it is not one, or too large for a float."""
     try:
         return float(step) if type(step) in (int, float) else None
     except OverflowError:
         return None
 
 
-def _array(column: Any, type: pa.DataType) -> pa.Array:
+def _to_arrow(column: Any, type: pa.DataType) -> pa.Array:
     if isinstance(column, pa.Array):
         return column
     if pa.types.is_dictionary(type):
@@ -103,20 +103,20 @@ def _array(column: Any, type: pa.DataType) -> pa.Array:
     return pa.array(column, type)
 
 
-def _repeated(word: str, count: int) -> pa.Array:
-    safe = word.encode("utf-8", "backslashreplace").decode("utf-8")
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([safe], pa.string()))
+def _repeat_text(text: str, count: int) -> pa.Array:
+    texts = pa.array([escape_surrogates(text)], pa.string())
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), texts)
 
 
-def _cells(values: list[Any], places: Any, count: int) -> dict[str, list[Any]]:
-    """The columns of what is no plain number: JSON, or an array's own."""
-    out: dict[str, list[Any]] = {key: [None] * count for key in ("json", "dtype", "shape", "array")}
+def _stored_value_columns(values: list[Any], places: Any, count: int) -> dict[str, list[Any]]:
+    """The columns of values that are not plain numbers: JSON, or those of an array."""
+    columns: dict[str, list[Any]] = {key: [None] * count for key in ("json", "dtype", "shape", "array")}
     for place, value in zip(places.tolist(), values, strict=True):
         array = as_array(value)
         if array is None or array.dtype.hasobject:
-            out["json"][place] = text(value)
+            columns["json"][place] = to_json(value)
         else:
-            out["dtype"][place] = str(array.dtype)
-            out["shape"][place] = list(array.shape)
-            out["array"][place] = np.ascontiguousarray(array).tobytes()
-    return out
+            columns["dtype"][place] = str(array.dtype)
+            columns["shape"][place] = list(array.shape)
+            columns["array"][place] = np.ascontiguousarray(array).tobytes()
+    return columns

@@ -1,7 +1,7 @@
-"""Perfetto: the calls as a timeline, and numbers as counters beside it. Chrome's trace event format, as JSON.
+"""Exports to Perfetto: calls as a timeline, and numbers as counters beside it, in Chrome's trace event format.
 
-It opens in ui.perfetto.dev and in chrome://tracing. A viewer wants calls of one track to lie inside each other. Those
-of tasks and generators, which take turns in one thread, do not: they are given tracks of their own.
+The file opens in ui.perfetto.dev and in chrome://tracing. Viewers require the calls of one track to be
+nested. Those of tasks and generators, which take turns in one thread, are not: they get tracks of their own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from clew.export.files import blocks, chosen, total, whole_file
+from clew.export.files import count_changes, names_to_export, read_blocks, whole_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,83 +28,84 @@ _BLOCK = 20_000
 
 
 def write(run: Run, target: Path, *, names: list[str] | None, progress: Progress) -> Path:
-    """Every call; of the names, those that hold numbers. Values that are no finite numbers are left out."""
+    """Write every call, and the names that hold numbers. Values that are not finite numbers are left out."""
     shards = run.tables.calls.shards
-    count, done = sum(shard.count for shard in shards) + total(run, names), 0
+    total, count = sum(shard.count for shard in shards) + count_changes(run, names), 0
     with whole_file(target) as draft, draft.open("w", encoding="utf-8") as file:
-        out = _Out(file, {"run": run.name, "status": run.status, "clew": str(run.meta.get("clew", ""))})
+        out = _EventFile(file, {"run": run.name, "status": run.status, "clew": str(run.meta.get("clew", ""))})
         for number, shard in enumerate(shards):
-            out.add(_process(number, shard))
-            for events in _calls(number, shard, run.tables.start_ns):
+            out.add(_process_events(number, shard))
+            for events in _call_events(number, shard, run.tables.start_ns):
                 out.add(events)
-                done += len(events)
-                progress(min(done, count), count)
-        for name in chosen(run, names):
-            for part in _counters(run, name):
-                out.add(part)
-            progress(min(done := done + len(run[name]), count), count)
+                count += len(events)
+                progress(min(count, total), total)
+        for name in names_to_export(run, names):
+            for events in _counter_events(run, name):
+                out.add(events)
+            progress(min(count := count + len(run[name]), total), total)
         out.end()
     return target
 
 
-class _Out:
-    """Events, one a line, inside one JSON object."""
+class _EventFile:
+    """Writes events into one JSON object, one on each line."""
 
-    def __init__(self, file: TextIO, about: dict[str, str]) -> None:
+    def __init__(self, file: TextIO, metadata: dict[str, str]) -> None:
         self._file = file
-        self._between = "\n"
-        file.write('{"displayTimeUnit": "ns", "otherData": ' + json.dumps(about) + ', "traceEvents": [')
+        self._separator = "\n"
+        file.write('{"displayTimeUnit": "ns", "otherData": ' + json.dumps(metadata) + ', "traceEvents": [')
 
     def add(self, events: list[Event]) -> None:
         for event in events:
-            self._file.write(self._between + json.dumps(event, allow_nan=False))
-            self._between = ",\n"
+            self._file.write(self._separator + json.dumps(event, allow_nan=False))
+            self._separator = ",\n"
 
     def end(self) -> None:
         self._file.write("\n]}\n")
 
 
-def _process(number: int, shard: ShardCalls) -> list[Event]:
-    about = {"name": f"rank {shard.reader.rank}, process {shard.reader.pid}"}
-    return [{"ph": "M", "pid": number, "tid": 0, "name": "process_name", "args": about}]
+def _process_events(number: int, shard: ShardCalls) -> list[Event]:
+    args = {"name": f"rank {shard.reader.rank}, process {shard.reader.pid}"}
+    return [{"ph": "M", "pid": number, "tid": 0, "name": "process_name", "args": args}]
 
 
-def _calls(number: int, shard: ShardCalls, start_ns: int) -> Iterator[list[Event]]:
-    """The calls of one process in the order they began, a block at a time, with the names of new tracks before."""
-    began = np.asarray(shard.start("time"), dtype=np.int64)
+def _call_events(number: int, shard: ShardCalls, start_ns: int) -> Iterator[list[Event]]:
+    """The calls of one process in the order they began, a block at a time, preceded by the names of new tracks."""
+    starts = np.asarray(shard.start("time"), dtype=np.int64)
     at = shard.ends(shard.start("call"))
-    ended = np.where(at >= 0, shard.finished.time[at], STILL_RUNNING) if len(shard.finished) else at * 0 + STILL_RUNNING
-    order = np.lexsort((np.arange(len(began)), -ended, began))  # who began with another but ends later is outside
+    ends = np.where(at >= 0, shard.finished.time[at], STILL_RUNNING) if len(shard.finished) else at * 0 + STILL_RUNNING
+    order = np.lexsort((np.arange(len(starts)), -ends, starts))  # of calls that began together, the outer ends later
     tracks = _Tracks(number)
     for first in range(0, len(order), _BLOCK):
         part = order[first : first + _BLOCK]
-        told = shard.starts.take(part)
-        threads = told.column("thread_name")
-        stages = told.column("stage")
-        errors = _errors(shard, at[part])
+        columns = shard.starts.take(part)
+        threads = columns.column("thread_name")
+        stages = columns.column("stage")
+        errors = _call_errors(shard, at[part])
         events: list[Event] = []
         for place, local in enumerate(part.tolist()):
-            begin, end = int(began[local]), int(ended[local])
+            begin, end = int(starts[local]), int(ends[local])
             thread = str(threads[place] or int(shard.start("thread")[local]))
             track = tracks.of(thread, begin, end)
-            events += tracks.new()
-            event = _event(shard, local, begin - start_ns, None if end == STILL_RUNNING else end - begin)
-            about = {"stage": stages[place], "error": errors[place]}
-            event["args"] |= {key: str(value) for key, value in about.items() if value is not None}
+            events += tracks.take_new()
+            event = _call_event(shard, local, begin - start_ns, None if end == STILL_RUNNING else end - begin)
+            args = {"stage": stages[place], "error": errors[place]}
+            event["args"] |= {key: str(value) for key, value in args.items() if value is not None}
             events.append({**event, "pid": number, "tid": track})
         yield events
 
 
-def _errors(shard: ShardCalls, ends: Any) -> list[Any]:
-    found = np.flatnonzero(ends >= 0)
+def _call_errors(shard: ShardCalls, ends: Any) -> list[Any]:
+    """The error of each call; None for a call that did not raise or has not ended."""
+    ended = np.flatnonzero(ends >= 0)
     errors: list[Any] = [None] * len(ends)
-    if len(found):
-        for place, error in zip(found.tolist(), shard.finished.take(ends[found]).error, strict=True):
+    if len(ended):
+        for place, error in zip(ended.tolist(), shard.finished.take(ends[ended]).error, strict=True):
             errors[place] = error
     return errors
 
 
-def _event(shard: ShardCalls, local: int, start: int, duration: int | None) -> Event:
+def _call_event(shard: ShardCalls, local: int, start: int, duration: int | None) -> Event:
     function = shard.reader.functions[int(shard.start("function")[local])]
     times: Event = {"ph": "B", "ts": start / 1e3}
     if duration is not None:
@@ -114,11 +115,11 @@ def _event(shard: ShardCalls, local: int, start: int, duration: int | None) -> E
 
 
 class _Tracks:
-    """Which track a call is drawn on: that of its thread, or another one beside it where it would overlap."""
+    """Chooses the track of each call: that of its thread, or another one beside it where it would overlap."""
 
     def __init__(self, process: int) -> None:
         self._process = process
-        self._open: dict[str, list[tuple[int, list[int]]]] = {}  # thread → its tracks: number, ends of what is open
+        self._open: dict[str, list[tuple[int, list[int]]]] = {}  # thread → its tracks: number, ends of open calls
         self._count = 0
         self._new: list[Event] = []
 
@@ -138,16 +139,16 @@ class _Tracks:
         )
         return self._count
 
-    def new(self) -> list[Event]:
-        """The tracks that were opened since this was last asked."""
+    def take_new(self) -> list[Event]:
+        """The events that name the tracks opened since the last call of this method."""
         events, self._new = self._new, []
         return events
 
 
-def _counters(run: Run, name: str) -> Iterator[list[Event]]:
-    """A counter for each process that changed the name."""
+def _counter_events(run: Run, name: str) -> Iterator[list[Event]]:
+    """The values of one counter for each process that changed the name."""
     table = run.tables.table
-    for block in blocks(run, name):
+    for block in read_blocks(run, name):
         numbers, are_numbers = table.numbers(block.rows)
         shards = table.shard_of(block.rows).tolist()
         rows = zip(numbers.tolist(), are_numbers.tolist(), block.times.tolist(), shards, strict=True)

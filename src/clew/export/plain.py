@@ -1,11 +1,13 @@
-"""Values read back, as plain data that JSON can say.
+"""Converts values to plain data that JSON can hold.
 
-Lossy where JSON is: NaN and infinities become the texts "NaN", "Infinity", "-Infinity"; arrays become nested lists;
-tuples and sets lists; what was not kept in full is an object that says so. Integers of more than `LONGEST_INTEGER` bits
-are {"hex": "0x…"}: their decimal digits take quadratic time, and Python refuses them from 4,300 on.
+The conversion is lossy where JSON is: NaN and infinities become the texts "NaN", "Infinity", "-Infinity";
+arrays become nested lists; tuples and sets become lists; a value that was not kept in full becomes an
+object that says so. Integers of more than `LONGEST_INTEGER` bits are {"hex": "0x…"}: their decimal
+digits take quadratic time, and Python refuses more than 4,300.
 
-What a value holds several times is written out several times, up to `REPEATED` items of a value; after that, and where
-something contains itself, {"left_out": why} stands in its place. So writing takes time in proportion to the value.
+An object that a value holds several times is written several times, up to `REPEATED` items of a value;
+after that, and where an object contains itself, {"left_out": why} takes its place. So the conversion takes
+time in proportion to the value.
 """
 
 from __future__ import annotations
@@ -21,128 +23,129 @@ from typing import Any, Final
 
 from clew.records import DELETED, NotKept, Object, Summary
 
-LONGEST_INTEGER: Final = 2000  # bits; 603 digits, fewer than the least that Python can be told to allow
+LONGEST_INTEGER: Final = 2000  # bits; 603 digits, fewer than the lowest limit that Python can be set to
 REPEATED: Final = 100_000
-_AS_THEY_ARE: Final = frozenset([bool, str, type(None)])
+_UNCHANGED: Final = frozenset([bool, str, type(None)])
 _SEQUENCES: Final = frozenset([list, tuple, set, frozenset, deque])
 _BUFFERS: Final = frozenset([bytes, bytearray])
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """`value` as lists, dictionaries, numbers, texts, booleans and None."""
-    simple = _simple(value)
-    return Plain().of(value, 0) if simple is NOT_SIMPLE else simple
+    simple = _convert_simple(value)
+    return PlainConverter().convert(value, 0) if simple is NOT_SIMPLE else simple
 
 
 NOT_SIMPLE: Final = object()
 
 
-def _simple(value: Any) -> Any:
-    """A number or a text; `NOT_SIMPLE` of anything else."""
+def _convert_simple(value: Any) -> Any:
+    """The plain form of a number, a text, None or a deletion; `NOT_SIMPLE` for anything else."""
     kind = type(value)
-    if kind in _AS_THEY_ARE:
+    if kind in _UNCHANGED:
         return value
     if kind is int:
         return value if value.bit_length() <= LONGEST_INTEGER else {"hex": hex(value)}
     if kind is float:
-        return value if math.isfinite(value) else _named(value)
+        return value if math.isfinite(value) else _name_nonfinite(value)
     return {"deleted": True} if value is DELETED else NOT_SIMPLE
 
 
-def _named(value: float) -> str:
+def _name_nonfinite(value: float) -> str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-class Plain:
-    """One value on its way; counts what is written out again."""
+class PlainConverter:
+    """Converts one value, and counts the items that are written more than once."""
 
     deepest = 150  # json itself recurses
 
     def __init__(self) -> None:
-        self._around: set[int] = set()  # what is being written, by id
-        self._written: dict[int, Any] = {}  # held on to, so that ids stay theirs
-        self._room = REPEATED
+        self._open_ids: set[int] = set()  # the objects around the current one
+        self._written: dict[int, Any] = {}  # by id; the references keep ids from being reused
+        self._repeats_left = REPEATED
 
-    def of(self, value: Any, depth: int) -> Any:
-        simple = self.simple(value)
+    def convert(self, value: Any, depth: int) -> Any:
+        simple = self.convert_simple(value)
         if simple is not NOT_SIMPLE:
             return simple
         if depth > self.deepest:
             return {"left_out": f"deeper than {self.deepest}"}
-        if id(value) in self._around:
+        if id(value) in self._open_ids:
             return {"left_out": "it contains itself"}
         if id(value) in self._written:
-            self._room -= 1 + _size(value)
-            if self._room < 0:
+            self._repeats_left -= 1 + _size(value)
+            if self._repeats_left < 0:
                 return {"left_out": f"it stands here before; {REPEATED:,} items of this value are written out again"}
         self._written[id(value)] = value
-        self._around.add(id(value))
-        found = self.content(value, depth + 1)
-        self._around.discard(id(value))
-        return found
+        self._open_ids.add(id(value))
+        content = self.convert_content(value, depth + 1)
+        self._open_ids.discard(id(value))
+        return content
 
-    def simple(self, value: Any) -> Any:
-        return _simple(value)
+    def convert_simple(self, value: Any) -> Any:
+        return _convert_simple(value)
 
-    def content(self, value: Any, depth: int) -> Any:
-        """What is written of a value that is not simple; `depth` is that of its items."""
+    def convert_content(self, value: Any, depth: int) -> Any:
+        """The plain form of a value that is not simple; `depth` is that of its items."""
         kind = type(value)
         if kind in _SEQUENCES:
-            return self.list_of(value, depth)
+            return self.convert_items(value, depth)
         if isinstance(value, dict | types.MappingProxyType):
-            return self.mapping(value, depth)
+            return self.convert_mapping(value, depth)
         if isinstance(value, Object):
-            return {"type": value.type, "attributes": self.mapping(value.attributes, depth)}
+            return {"type": value.type, "attributes": self.convert_mapping(value.attributes, depth)}
         if isinstance(value, NotKept):
-            return self._not_kept(value, depth)
+            return self._convert_not_kept(value, depth)
         if kind is types.SimpleNamespace:
-            return self.mapping(vars(value), depth)
+            return self.convert_mapping(vars(value), depth)
         if kind in _BUFFERS:
             return {"base64": base64.b64encode(value).decode("ascii")}
         if kind is memoryview:
             return {"base64": base64.b64encode(value.tobytes()).decode("ascii")}
         if kind is complex:
-            return {"real": _simple(value.real), "imag": _simple(value.imag)}
-        parts = _integers_in(value)
+            return {"real": _convert_simple(value.real), "imag": _convert_simple(value.imag)}
+        parts = _long_integer_parts(value)
         if parts is not None:
-            return {name: self.of(part, depth) for name, part in parts.items()}
-        return self._array(value, depth)
+            return {name: self.convert(part, depth) for name, part in parts.items()}
+        return self._convert_array(value, depth)
 
-    def list_of(self, items: Iterable[Any], depth: int) -> list[Any]:
-        return [self.of(item, depth) for item in items]
+    def convert_items(self, items: Iterable[Any], depth: int) -> list[Any]:
+        return [self.convert(item, depth) for item in items]
 
-    def mapping(self, value: Any, depth: int) -> Any:
+    def convert_mapping(self, value: Any, depth: int) -> Any:
         if all(type(key) is str for key in value):
-            return {key: self.of(item, depth) for key, item in value.items()}
-        return [[self.of(key, depth), self.of(item, depth)] for key, item in value.items()]
+            return {key: self.convert(item, depth) for key, item in value.items()}
+        return [[self.convert(key, depth), self.convert(item, depth)] for key, item in value.items()]
 
-    def _not_kept(self, value: NotKept, depth: int) -> dict[str, Any]:
-        out: dict[str, Any] = {"not_kept": value.type, "why": value.why, "summary": summary_dict(value.summary)}
+    def _convert_not_kept(self, value: NotKept, depth: int) -> dict[str, Any]:
+        data: dict[str, Any] = {"not_kept": value.type, "why": value.why, "summary": summary_dict(value.summary)}
         if value.part is not None:
-            out["part"] = self.of(value.part, depth)
-        return out
+            data["part"] = self.convert(value.part, depth)
+        return data
 
-    def _array(self, value: Any, depth: int) -> Any:
+    def _convert_array(self, value: Any, depth: int) -> Any:
         from clew.history.series import as_array
 
         array = as_array(value)
         if array is None:
-            return self._table(value, depth) if _is_table(value) else _text(value)
+            return self._convert_table(value, depth) if _is_table(value) else _to_text(value)
         if array.ndim == 0:
             item = array.item()
-            return str(item) if type(item) is type(value) else self.of(item, depth)  # a long double is its own item
-        content = self.of(array.tolist(), depth)
+            # the item of a long double is a long double again
+            return str(item) if type(item) is type(value) else self.convert(item, depth)
+        content = self.convert(array.tolist(), depth)
         return {"dtype": str(value.dtype), "shape": list(array.shape), "values": content}
 
-    def _table(self, table: Any, depth: int) -> Any:
-        """A table, column or index of pandas' own: its text, unless a cell or a label may be of any size."""
+    def _convert_table(self, table: Any, depth: int) -> Any:
+        """A table, column or index of pandas as its text, unless a cell or a label may be of any size."""
         columns = [table.iloc[:, place] for place in range(table.shape[1])] if table.ndim == 2 else [table]
         labels = [getattr(table, "columns", None), getattr(table, "index", None)]
         if not any(_holds_objects(part) for part in (*columns, *labels)):
-            return _text(table)
+            return _to_text(table)
         return {
             "type": f"pandas.{type(table).__name__}",
-            "values": [self.of(column.tolist(), depth) for column in columns],
+            "values": [self.convert(column.tolist(), depth) for column in columns],
         }
 
 
@@ -153,7 +156,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _holds_objects(part: Any) -> bool:
-    """Whether anything but numbers, dates and texts is in a column or an index, or names it."""
+    """Whether a column or an index, or its names, hold anything but numbers, dates and texts."""
     if part is None:
         return False
     names = [*getattr(part, "names", ()), getattr(part, "name", None)]
@@ -162,8 +165,8 @@ def _holds_objects(part: Any) -> bool:
     return bool(part.dtype == object) and not all(type(item) in (str, type(None)) for item in part.tolist())
 
 
-def _text(value: Any) -> Any:
-    """The text of a value of a known type, if that type has one for it."""
+def _to_text(value: Any) -> Any:
+    """The text of a value of a known type, if it has one."""
     try:
         return str(value)
     except (ValueError, TypeError, OverflowError, RecursionError):
@@ -171,7 +174,7 @@ def _text(value: Any) -> Any:
 
 
 def _size(value: Any) -> int:
-    """How many items, numbers or bytes writing it again takes, but for what is inside its items."""
+    """The number of items, numbers or bytes of a value, without those inside its items."""
     if isinstance(value, Object):
         return len(value.attributes)
     if type(value) is types.SimpleNamespace:
@@ -182,8 +185,8 @@ def _size(value: Any) -> int:
     return len(value) if hasattr(type(value), "__len__") else 1
 
 
-def _integers_in(value: Any) -> dict[str, Any] | None:
-    """The integers that a fraction, a range or a slice consists of, if one is too long for a text; else None."""
+def _long_integer_parts(value: Any) -> dict[str, Any] | None:
+    """The parts of a fraction, a range or a slice, if one of them is too long for a text; else None."""
     names = _PARTS.get(type(value))
     parts = {name: getattr(value, name) for name in names or ()}
     if names is None or (type(value) is not slice and all(_is_short(part) for part in parts.values())):
@@ -203,6 +206,6 @@ def _is_short(part: Any) -> bool:
 
 
 def summary_dict(summary: Summary) -> dict[str, Any]:
-    """What is known, without what is not."""
-    told = dataclasses.asdict(summary)
-    return {key: plain(list(item) if key == "shape" else item) for key, item in told.items() if item is not None}
+    """The known fields of a summary."""
+    fields = dataclasses.asdict(summary)
+    return {key: to_plain(list(item) if key == "shape" else item) for key, item in fields.items() if item is not None}

@@ -1,14 +1,14 @@
-"""safetensors: every tensor by itself, exactly, under `<name>/<ordinal>`; plain numbers as one tensor `<name>`.
+"""Exports to safetensors: each tensor exactly, as `<name>/<ordinal>`; plain numbers as one tensor `<name>`.
 
-The ordinal counts the changes of a name that gave it a value. The file's metadata has `clew.run` and `clew.names`, both
-JSON. Of each name the latter tells
+The ordinal counts the changes that gave the name a value. The file's metadata has `clew.run` and
+`clew.names`, both JSON. For each name the latter has
 
     {"kind": "numbers" or "tensors", "steps": [...], "times": [...], "lines": [...], "ranks": [...],
-     "others": {"2": ...},              values that are no tensors, as plain data
+     "others": {"2": ...},              values that are not tensors, as plain data
      "missing": {"3": "over 32 MiB"},   values that were not kept, and why
-     "stored_as": {"4": ["complex64", "F32, real and imaginary parts in the last axis"]}}   what the format cannot say
+     "stored_as": {"4": ["complex64", "F32, real and imaginary parts in the last axis"]}}   values of other types
 
-bfloat16 and the float8 types the format has are kept bit for bit; the float8 types it lacks become float32.
+bfloat16 and the float8 types of the format are kept bit for bit; other float8 types become float32.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from clew.errors import MissingLibraryError, OptionError
-from clew.export.files import blocks, chosen, sayable, total, whole_file
+from clew.export.files import count_changes, escape_surrogates, names_to_export, read_blocks, whole_file
 from clew.export.hdf5 import array_of
-from clew.export.json import text
-from clew.export.plain import plain
+from clew.export.json import to_json
+from clew.export.plain import to_plain
 from clew.records import Kind, NotKept
 
 if TYPE_CHECKING:
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
     from clew.export import Progress
     from clew.history.run import Run
 
-_LONGEST_HEADER = 100_000_000  # the library reads no longer one
+_LONGEST_HEADER = 100_000_000  # the library refuses longer ones
 _WIDTHS = (8, 4, 2, 1)
 _BITS = {"bfloat16": ("BF16", "int16"), "float8_e4m3fn": ("F8_E4M3", "uint8"), "float8_e5m2": ("F8_E5M2", "uint8")}
 _LETTERS = {"f": "F", "i": "I", "u": "U"}
 
 
 class Tensor(NamedTuple):
-    """A value as the format has it."""
+    """A value as the format stores it."""
 
     code: str  # F32, I64, BF16, ...
     shape: tuple[int, ...]
     data: Any  # a NumPy array of the same bytes, little-endian
-    note: list[str] | None = None  # what it was, and how it is told
+    note: list[str] | None = None  # the original type, and how it is stored
 
 
-class Body:
-    """Tensors on their way to disk. Readers want each to begin at a multiple of its width: the wide ones come first."""
+class TensorFile:
+    """Collects tensors and writes the file. Each must begin at a multiple of its width, so the widest come first."""
 
     def __init__(self, files: dict[int, IO[bytes]]) -> None:
         self._files = files
@@ -58,8 +58,9 @@ class Body:
         self._keys: set[str] = set()
 
     def add(self, key: str, tensor: Tensor) -> None:
-        if key in self._keys:  # "x/0" may be a name too
-            raise OptionError("export-same-name", f"Two tensors would be called {key}.", "Export the names apart.")
+        if key in self._keys:  # "x/0" may also be a name
+            remedy = "Export the names to separate files."
+            raise OptionError("export-same-name", f"Two tensors would be called {key}.", remedy)
         self._keys.add(key)
         data = np.ascontiguousarray(tensor.data)
         width = data.dtype.itemsize
@@ -74,36 +75,35 @@ class Body:
                 offsets = [begin, begin + size]
                 header[key] = {"dtype": tensor.code, "shape": list(tensor.shape), "data_offsets": offsets}
                 begin += size
-        told = json.dumps(header, separators=(",", ":")).encode("ascii")
-        told += b" " * (-len(told) % 8)
-        if len(told) > _LONGEST_HEADER:
-            what = (
-                f"The steps, times and texts of these names take {len(told):,} bytes, and safetensors ends at 100 MB."
-            )
-            raise OptionError("export-too-large", what, "Export fewer names at a time, or to HDF5.")
-        out.write(len(told).to_bytes(8, "little") + told)
+        header_text = json.dumps(header, separators=(",", ":")).encode("ascii")
+        header_text += b" " * (-len(header_text) % 8)
+        if len(header_text) > _LONGEST_HEADER:
+            size = len(header_text)
+            message = f"The steps, times and texts of these names take {size:,} bytes; safetensors allows 100 MB."
+            raise OptionError("export-too-large", message, "Export fewer names at a time, or to HDF5.")
+        out.write(len(header_text).to_bytes(8, "little") + header_text)
         for file in self._files.values():
             file.seek(0)
             shutil.copyfileobj(file, out, 1 << 20)
 
 
 def write(run: Run, target: Path, *, names: list[str] | None, progress: Progress) -> Path:
-    """Deletions are left out. The finished file is opened with the library before it gets its name."""
+    """Write all values without deletions. The library opens the file once before it gets its name."""
     try:
         from safetensors import safe_open
     except ImportError as error:
         remedy = "pip install safetensors"
         raise MissingLibraryError("missing-library", "Export to safetensors needs safetensors.", remedy) from error
-    count, done = total(run, names), 0
-    told: dict[str, Any] = {}
+    total, count = count_changes(run, names), 0
+    series_by_name: dict[str, Any] = {}
     with whole_file(target) as draft, ExitStack() as stack:
         folder = target.absolute().parent
-        body = Body({width: stack.enter_context(tempfile.TemporaryFile(dir=folder)) for width in _WIDTHS})
-        for name in chosen(run, names):
-            told[sayable(name)] = _add_series(body, run, name)
-            done += len(run[name])
-            progress(done, count)
-        metadata = {"clew.run": text({**run.meta, "status": run.status}), "clew.names": text(told)}
+        body = TensorFile({width: stack.enter_context(tempfile.TemporaryFile(dir=folder)) for width in _WIDTHS})
+        for name in names_to_export(run, names):
+            series_by_name[escape_surrogates(name)] = _add_series(body, run, name)
+            count += len(run[name])
+            progress(count, total)
+        metadata = {"clew.run": to_json({**run.meta, "status": run.status}), "clew.names": to_json(series_by_name)}
         with draft.open("wb") as out:
             body.write(out, metadata)
         with safe_open(draft, framework="numpy"):
@@ -111,44 +111,44 @@ def write(run: Run, target: Path, *, names: list[str] | None, progress: Progress
     return target
 
 
-def _add_series(body: Body, run: Run, name: str) -> dict[str, Any]:
-    kept, table = run[name].without_deletions(), run.tables.table
-    numbers = kept.to_numpy() if set(kept.kinds()) <= {Kind.FLOAT, Kind.INT, Kind.BOOL} else None
-    told: dict[str, Any] = {"kind": "tensors" if numbers is None else "numbers"}
-    told |= {"steps": [], "times": [], "lines": [], "ranks": [], "others": {}, "missing": {}, "stored_as": {}}
+def _add_series(body: TensorFile, run: Run, name: str) -> dict[str, Any]:
+    recorded, table = run[name].without_deletions(), run.tables.table
+    numbers = recorded.to_numpy() if set(recorded.kinds()) <= {Kind.FLOAT, Kind.INT, Kind.BOOL} else None
+    series: dict[str, Any] = {"kind": "tensors" if numbers is None else "numbers"}
+    series |= {"steps": [], "times": [], "lines": [], "ranks": [], "others": {}, "missing": {}, "stored_as": {}}
     ordinal = 0
-    for block in blocks(run, name, 1_000):
-        stays = np.flatnonzero(table.gather("kind", block.rows) != Kind.DELETED).tolist()
-        told["times"] += block.times[stays].tolist()
+    for block in read_blocks(run, name, 1_000):
+        has_value = np.flatnonzero(table.gather("kind", block.rows) != Kind.DELETED).tolist()
+        series["times"] += block.times[has_value].tolist()
         for key in ("steps", "lines", "ranks"):
-            told[key] += [plain(getattr(block, key)[place]) for place in stays]
-        for value in table.values(block.rows[stays]) if numbers is None else []:
-            _add_value(body, told, sayable(name), ordinal, value)
+            series[key] += [to_plain(getattr(block, key)[place]) for place in has_value]
+        for value in table.values(block.rows[has_value]) if numbers is None else []:
+            _add_value(body, series, escape_surrogates(name), ordinal, value)
             ordinal += 1
     if numbers is not None:
-        body.add(sayable(name), _from_array(numbers))
-    return {key: item for key, item in told.items() if item or key not in ("others", "missing", "stored_as")}
+        body.add(escape_surrogates(name), _from_array(numbers))
+    return {key: item for key, item in series.items() if item or key not in ("others", "missing", "stored_as")}
 
 
-def _add_value(body: Body, told: dict[str, Any], name: str, ordinal: int, value: Any) -> None:
+def _add_value(body: TensorFile, series: dict[str, Any], name: str, ordinal: int, value: Any) -> None:
     if isinstance(value, NotKept):
-        told["missing"][str(ordinal)] = value.why or value.kept.name.lower()
-        told["others"][str(ordinal)] = plain(value)
+        series["missing"][str(ordinal)] = value.why or value.kept.name.lower()
+        series["others"][str(ordinal)] = to_plain(value)
         return
     tensor = tensor_of(value)
     if tensor is None:
-        told["others"][str(ordinal)] = plain(value)
+        series["others"][str(ordinal)] = to_plain(value)
         return
     body.add(f"{name}/{ordinal}", tensor)
     if tensor.note is not None:
-        told["stored_as"][str(ordinal)] = tensor.note
+        series["stored_as"][str(ordinal)] = tensor.note
 
 
 def tensor_of(value: Any) -> Tensor | None:
-    """None for what is no tensor, or of a type that would lose its meaning: dates, records, objects."""
+    """A value as a tensor; None if it is not one, or of a type that would lose its meaning: dates, records, objects."""
     dtype = str(getattr(value, "dtype", "")).removeprefix("torch.")
-    if dtype in _BITS and (exact := _bits(value, *_BITS[dtype])) is not None:
-        return exact
+    if dtype in _BITS and (tensor := _reinterpret_bits(value, *_BITS[dtype])) is not None:
+        return tensor
     array = array_of(value)
     if array is None or array.dtype.kind not in "fiubc":
         return None
@@ -158,8 +158,8 @@ def tensor_of(value: Any) -> Tensor | None:
     return tensor
 
 
-def _bits(value: Any, code: str, as_type: str) -> Tensor | None:
-    """The bytes of a type NumPy does not have."""
+def _reinterpret_bits(value: Any, code: str, as_type: str) -> Tensor | None:
+    """A tensor of a type that NumPy does not have, by its bytes."""
     import sys
 
     torch = sys.modules.get("torch")
@@ -171,15 +171,15 @@ def _bits(value: Any, code: str, as_type: str) -> Tensor | None:
 
 def _from_array(array: Any) -> Tensor:
     note, kind = None, array.dtype.kind
-    given, shape = array.dtype.name, array.shape
+    original, shape = array.dtype.name, array.shape
     if kind == "c":
         real = np.float32 if array.dtype.itemsize == 8 else np.float64
         array = np.stack([array.real, array.imag], axis=-1).astype(real)
         shape = array.shape
-        note = [given, f"F{array.dtype.itemsize * 8}, real and imaginary parts in the last axis"]
+        note = [original, f"F{array.dtype.itemsize * 8}, real and imaginary parts in the last axis"]
     elif kind == "f" and array.dtype.itemsize > 8:
         with np.errstate(over="ignore"):
-            array, note = array.astype(np.float64), [given, "F64"]
+            array, note = array.astype(np.float64), [original, "F64"]
     array = array.astype(array.dtype.newbyteorder("<"), copy=False)
     code = "BOOL" if kind == "b" else f"{_LETTERS[array.dtype.kind]}{array.dtype.itemsize * 8}"
     return Tensor(code, shape, array, note)

@@ -1,7 +1,7 @@
-"""TensorBoard: event files. Numbers become scalars, arrays histograms, texts text; each rank has a folder of its own.
+"""Exports to TensorBoard event files: numbers become scalars, arrays histograms, texts text.
 
-The step is the recorded one where it is a whole number of 64 bits, else the number of the change. Times are those of
-the run.
+Each rank has its own folder. The step is the recorded one if it is an integer of at most 63 bits, else
+the number of the change. Times are those of the run.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clew.errors import MissingLibraryError
-from clew.export.files import Block, blocks, chosen, sayable, total, whole_folder
+from clew.export.files import Block, count_changes, escape_surrogates, names_to_export, read_blocks, whole_folder
 from clew.history.series import as_array
 
 if TYPE_CHECKING:
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from clew.export import Progress
     from clew.history.run import Run
 
-_LONGEST_INTEGER = 1000  # bits; what is longer is no float
+_LONGEST_INTEGER = 1000  # bits; longer integers are not floats
 _STEP_BITS = 63
 _BINS = 64
 
 
 def write(run: Run, target: Path, *, names: list[str] | None, progress: Progress) -> Path:
-    """A folder for `tensorboard --logdir`. Other values and arrays that were not kept are left out, and it says so."""
+    """Write a folder for `tensorboard --logdir`. It names the values left out: other types, and arrays not kept."""
     file_writer = _file_writer_class()
-    count, done = total(run, names), 0
+    total, count = count_changes(run, names), 0
     with whole_folder(target) as draft:
-        out = _Out(run, draft, file_writer)
+        out = _EventWriter(run, draft, file_writer)
         try:
-            for name in chosen(run, names):
-                for block in blocks(run, name, 10_000):
+            for name in names_to_export(run, names):
+                for block in read_blocks(run, name, 10_000):
                     out.add(block)
-                    progress(done := done + len(block.rows), count)
-            out.say_what_is_different()
-            out.begin()
+                    progress(count := count + len(block.rows), total)
+            out.add_notes()
+            out.ensure_file()
         finally:
             out.close()
     return target
@@ -49,59 +49,61 @@ def _file_writer_class() -> Any:
     try:
         from tensorboardX import FileWriter
     except ImportError as error:
-        what = "Export to TensorBoard needs tensorboardX."
-        raise MissingLibraryError("missing-library", what, "pip install tensorboardX") from error
+        message = "Export to TensorBoard needs tensorboardX."
+        raise MissingLibraryError("missing-library", message, "pip install tensorboardX") from error
     return FileWriter
 
 
 _RANK = re.compile(r"@rank=-?\d+\Z")
 
 
-class _Out:
-    """One writer a rank."""
+class _EventWriter:
+    """Writes changes with one writer for each rank."""
 
     def __init__(self, run: Run, folder: Path, file_writer: Any) -> None:
         self._table = run.tables.table
-        self._began = run.tables.start_ns / 1e9
+        self._start = run.tables.start_ns / 1e9
         self._folder = folder
         self._file_writer = file_writer
-        self._several = len({shard.rank for shard in self._table.shards}) > 1
+        self._has_ranks = len({shard.rank for shard in self._table.shards}) > 1
         self._writers: dict[int, Any] = {}
         self._tags: dict[str, str] = {}
         self._left_out: dict[str, int] = {}
-        self._seen: dict[tuple[str, int], int] = {}
+        self._last_ordinals: dict[tuple[str, int], int] = {}
 
-    def of(self, rank: int) -> Any:
+    def writer_of(self, rank: int) -> Any:
         if rank not in self._writers:
-            folder = self._folder / f"rank{rank}" if self._several else self._folder
+            folder = self._folder / f"rank{rank}" if self._has_ranks else self._folder
             self._writers[rank] = self._file_writer(str(folder), max_queue=1000)
         return self._writers[rank]
 
-    def tag(self, name: str) -> str:
-        """The name as TensorBoard can say it: letters, digits and `_./-`; no two names under one tag."""
+    def tag_of(self, name: str) -> str:
+        """The name as TensorBoard allows it, with letters, digits and `_./-`; each name has its own tag."""
         if name not in self._tags:
-            plain = wanted = re.sub(r"[^-/\w.]", "_", name, flags=re.ASCII).lstrip("/") or "_"
-            taken, number = set(self._tags.values()), 2
-            while wanted in taken:
-                wanted, number = f"{plain}_{number}", number + 1
-            self._tags[name] = wanted
+            base = tag = re.sub(r"[^-/\w.]", "_", name, flags=re.ASCII).lstrip("/") or "_"
+            used, number = set(self._tags.values()), 2
+            while tag in used:
+                tag, number = f"{base}_{number}", number + 1
+            self._tags[name] = tag
         return self._tags[name]
 
     def add(self, block: Block) -> None:
-        tag = self.tag(_RANK.sub("", block.name))  # each rank has a folder, and curves of one name are shown together
+        tag = self.tag_of(_RANK.sub("", block.name))  # ranks have folders, so curves of one name are shown together
         numbers, are_numbers = self._table.numbers(block.rows)
-        others = np.flatnonzero(~are_numbers)
-        values = dict(zip(others.tolist(), self._table.values(block.rows[others]), strict=True))
+        not_numbers = np.flatnonzero(~are_numbers)
+        values = dict(zip(not_numbers.tolist(), self._table.values(block.rows[not_numbers]), strict=True))
         for place, time in enumerate(block.times.tolist()):
             rank = block.ranks[place]
-            ordinal = self._seen[block.name, rank] = self._seen.get((block.name, rank), -1) + 1
-            told = block.steps[place]
-            step = told if type(told) is int and told.bit_length() < _STEP_BITS else ordinal
+            ordinal = self._last_ordinals[block.name, rank] = self._last_ordinals.get((block.name, rank), -1) + 1
+            recorded_step = block.steps[place]
+            is_usable = type(recorded_step) is int and recorded_step.bit_length() < _STEP_BITS
             value = values[place] if place in values else float(numbers[place])
-            if not self._one(self.of(rank), tag, value, step, self._began + time):
+            step = recorded_step if is_usable else ordinal
+            if not self._add_value(self.writer_of(rank), tag, value, step, self._start + time):
                 self._left_out[block.name] = self._left_out.get(block.name, 0) + 1
 
-    def _one(self, writer: Any, tag: str, value: Any, step: int, when: float) -> bool:
+    def _add_value(self, writer: Any, tag: str, value: Any, step: int, when: float) -> bool:
+        """Write one value; False if TensorBoard has no form for it."""
         if type(value) is int and value.bit_length() > _LONGEST_INTEGER:
             return False
         if type(value) in (int, float, bool):
@@ -113,11 +115,11 @@ class _Out:
         array = as_array(value)
         if array is None or array.dtype.kind not in "biuf":
             return False
-        with np.errstate(over="ignore"):  # a long double may be Inf here
+        with np.errstate(over="ignore"):  # a long double may become Inf
             numbers = np.asarray(array, dtype=np.float64)
-        return self._array(writer, tag, numbers, step, when)
+        return self._add_array(writer, tag, numbers, step, when)
 
-    def _array(self, writer: Any, tag: str, array: npt.NDArray[np.float64], step: int, when: float) -> bool:
+    def _add_array(self, writer: Any, tag: str, array: npt.NDArray[np.float64], step: int, when: float) -> bool:
         if array.ndim == 0:
             writer.add_summary(_scalar(tag, float(array)), step, when)
             return True
@@ -128,19 +130,20 @@ class _Out:
             writer.add_summary(_scalar(f"{tag}/not_finite", array.size - finite.size), step, when)
         return array.size > 0
 
-    def say_what_is_different(self) -> None:
+    def add_notes(self) -> None:
+        """Write a text that lists changed names and left out values."""
         lines = [f"- {tag} is {name}" for name, tag in self._tags.items() if name != tag]
         if self._left_out:
             lines += ["", "Left out, because TensorBoard has no picture for them, or they were not kept:", ""]
             lines += [f"- {name}: {count} values" for name, count in self._left_out.items()]
         if lines:
             rank = min((shard.rank for shard in self._table.shards), default=0)
-            self.of(rank).add_summary(_text("clew", "\n".join(lines)), 0, self._began)
+            self.writer_of(rank).add_summary(_text("clew", "\n".join(lines)), 0, self._start)
 
-    def begin(self) -> None:
-        """Where there was nothing to write, an event file that says just that much: TensorBoard opens it."""
+    def ensure_file(self) -> None:
+        """Write an empty event file if nothing was written, so that TensorBoard can open the folder."""
         if not self._writers:
-            self.of(0)
+            self.writer_of(0)
 
     def close(self) -> None:
         for writer in self._writers.values():
@@ -157,7 +160,7 @@ def _scalar(tag: str, value: float) -> Any:
 def _text(tag: str, text: str) -> Any:
     from tensorboardX.summary import text as summary
 
-    return summary(tag, sayable(text))
+    return summary(tag, escape_surrogates(text))
 
 
 def _histogram(tag: str, values: npt.NDArray[np.float64]) -> Any:

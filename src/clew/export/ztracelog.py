@@ -1,10 +1,10 @@
-"""ztrace's log: `./ztrace_logs/<date>/<time>.json`, one file a run, rewritten as a whole when a call has ended.
+"""Writes ztrace's log: `./ztrace_logs/<date>/<time>.json`, one file for each run, rewritten whenever a call ends.
 
     {"func()": [{"data": {"x": [0, 1, 2], "t": 3, "never": []}, "time": "20210910151123"}]}
 
-A name that changed once is given as its value alone, not as a list of one. Values are what `json.dumps` makes of them,
-arrays and tensors as nested lists (see ztracevalues.py). A key is the name of the function; functions of the same name
-in several files have their file before it.
+A name that changed once has its value alone, not a list of one. Values are what `json.dumps` makes of
+them, arrays and tensors as nested lists (see ztracevalues.py). A key is the name of the function;
+functions of the same name in several files have their file before it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _calls: dict[tuple[str, str], list[dict[str, Any]]] = {}  # by file and name of 
 
 
 def write_call(names: Mapping[str, str], call: Call | None) -> None:
-    """Add a call that has ended to this program's log. `names`: as the user wrote them → as they are recorded."""
+    """Add a call that has ended to this program's log. `names` maps names as written to names as recorded."""
     if call is None:
         return
     values = call.data
-    data = {name: _unwrapped(values.get(recorded, ())) for name, recorded in names.items()}
+    data = {name: _unwrap_single(values.get(recorded, ())) for name, recorded in names.items()}
     write_entry(call.file, call.function.rpartition(".")[2], data)
 
 
@@ -45,11 +45,11 @@ def write_entry(file: str, function: str, data: dict[str, Any]) -> None:
         path = _log_path()
         _calls.setdefault((file, function), []).append({"data": data, "time": f"{datetime.now():%Y%m%d%H%M%S}"})
         draft = path.with_name(f".{path.name}.{os.getpid()}")
-        draft.write_text(json.dumps(_by_key(), indent=2), encoding="ascii")
-        os.replace(draft, path)  # readers see a whole file
+        draft.write_text(json.dumps(_calls_by_key(), indent=2), encoding="ascii")
+        os.replace(draft, path)  # readers never see half a file
 
 
-def _by_key() -> dict[str, list[dict[str, Any]]]:
+def _calls_by_key() -> dict[str, list[dict[str, Any]]]:
     functions = [function for _, function in _calls]
     return {
         f"{function}()" if functions.count(function) == 1 else f"{file.removesuffix('.py')}/{function}()": calls
@@ -57,14 +57,14 @@ def _by_key() -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def _unwrapped(values: Iterable[Any]) -> Any:
-    """Deletions are recorded where `clew.watch` stands on the same function."""
+def _unwrap_single(values: Iterable[Any]) -> Any:
+    """A single value alone, else a list, without deletions (recorded if `clew.watch` is on the same function)."""
     versions = [json_value(value) for value in values if value is not DELETED]
     return versions[0] if len(versions) == 1 else versions
 
 
 def _log_path() -> Path:
-    """This run's file: named by its first call, and never another program's."""
+    """This run's file, which is named after the time of its first call and never belongs to another program."""
     global _path
     if _path is None:
         now = datetime.now()

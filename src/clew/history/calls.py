@@ -68,7 +68,7 @@ class ShardCalls:
 
     def raised(self) -> npt.NDArray[np.bool_]:
         """Which of the ends are exceptions."""
-        return self.finished.given("error")
+        return self.finished.is_valid("error")
 
     @cached_property
     def parents(self) -> Rows:

@@ -1,1 +1,1 @@
-"""Callbacks for other people's training loops: one module a framework, each with a `ModelTracerCallback`."""
+"""Callbacks for training frameworks: one module for each framework, each with a `ModelTracerCallback`."""

@@ -4,8 +4,8 @@
 
     trainer = Trainer(callbacks=[ModelTracerCallback(["model.encoder.*", "**.weight.grad"])])
 
-For the package `lightning`, or for `pytorch_lightning` where only that is installed. Who has both, and takes the
-trainer from `pytorch_lightning`, takes the callback from `clew.integrations.pytorch_lightning`.
+It works with the package `lightning`, or with `pytorch_lightning` if only that is installed. If both are installed, use
+`clew.integrations.pytorch_lightning` for a trainer from `pytorch_lightning`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from .loops import LightningTracing
 
 
 class ModelTracerCallback(LightningTracing, Callback):  # type: ignore[misc]
-    """`clew.ModelTracer` around a LightningModule while a trainer is at work; one batch is one iteration.
+    """`clew.ModelTracer` around a LightningModule while a trainer runs; each batch is one iteration.
 
     Paths and options are those of `clew.ModelTracer`; the optimizer is the trainer's first. `callback.tracer` is the
-    tracer, `callback.results` what it has seen.
+    tracer, `callback.results` its results.
     """
 
 

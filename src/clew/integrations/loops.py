@@ -1,4 +1,4 @@
-"""The hooks of a Lightning callback, whichever of its two packages Lightning comes in."""
+"""The hooks of a Lightning callback, for both packages in which Lightning is published."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from .tracing import Tracing
 
 
 class LightningTracing(Tracing):
-    """Traces while the trainer fits, validates, tests or predicts. One batch is one iteration.
+    """Traces while the trainer fits, validates, tests or predicts.
 
-    Lightning calls `training_step`, and that calls what it likes: an iteration is a batch, not a call of `forward`.
-    The sanity check before training is left out.
+    Each batch is one iteration, not each call of `forward`: Lightning calls `training_step`, which may call anything.
+    The sanity check before training is not traced.
     """
 
     def __init__(self, paths: str | Iterable[str], **options: Any) -> None:
         super().__init__(paths, **options)
-        self._stage = ""  # that began it: validation is also a part of training
+        self._stage = ""  # the stage that started the tracer: validation also runs inside training
         self._in_batch = False
 
     @trouble.entry_point(passes=(ClewError,))
-    def _open(self, stage: str, trainer: Any, module: Any) -> None:
+    def _start_stage(self, stage: str, trainer: Any, module: Any) -> None:
         if self._running or trainer.sanity_checking:
             return
         self._stage, self._in_batch = stage, False
-        around = getattr(trainer.strategy, "model", None)  # DDP, say: then gradients are looked at when averaged
-        wrapped = isinstance(around, torch.nn.Module) and unwrapped(around) is module
-        self._start(around if wrapped else module, next(iter(trainer.optimizers), None))
+        wrapper = getattr(trainer.strategy, "model", None)  # such as DDP: its gradients are read once averaged
+        is_wrapped = isinstance(wrapper, torch.nn.Module) and unwrapped(wrapper) is module
+        self._start(wrapper if is_wrapped else module, next(iter(trainer.optimizers), None))
 
     @trouble.entry_point(passes=(ClewError,))
-    def _close(self, stage: str) -> None:
+    def _end_stage(self, stage: str) -> None:
         if stage == self._stage:
             self._end_batch()
             self.stop()
 
     @trouble.entry_point(passes=(ClewError,))
     def _begin_batch(self) -> None:
-        self._end_batch()  # of a batch that was given up
+        self._end_batch()  # if the previous batch was abandoned
         if self._running and self.tracer is not None:
             self._in_batch = True
             self.tracer.begin()
@@ -57,16 +57,16 @@ class LightningTracing(Tracing):
     # ---- Lightning's names
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        self._open("train", trainer, pl_module)
+        self._start_stage("train", trainer, pl_module)
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        self._open("validation", trainer, pl_module)
+        self._start_stage("validation", trainer, pl_module)
 
     def on_test_start(self, trainer: Any, pl_module: Any) -> None:
-        self._open("test", trainer, pl_module)
+        self._start_stage("test", trainer, pl_module)
 
     def on_predict_start(self, trainer: Any, pl_module: Any) -> None:
-        self._open("predict", trainer, pl_module)
+        self._start_stage("predict", trainer, pl_module)
 
     def on_train_batch_start(self, *ignored: Any, **named: Any) -> None:
         self._begin_batch()
@@ -93,20 +93,20 @@ class LightningTracing(Tracing):
         self._end_batch()
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        self._close("train")
+        self._end_stage("train")
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        self._close("validation")
+        self._end_stage("validation")
 
     def on_test_end(self, trainer: Any, pl_module: Any) -> None:
-        self._close("test")
+        self._end_stage("test")
 
     def on_predict_end(self, trainer: Any, pl_module: Any) -> None:
-        self._close("predict")
+        self._end_stage("predict")
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         self._in_batch = False
         self.stop(exception)
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        self.stop()  # a tuner has broken off
+        self.stop()  # if a tuner stopped early

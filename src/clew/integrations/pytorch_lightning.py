@@ -1,6 +1,6 @@
 """The callback of `clew.integrations.lightning` for the trainer of the package `pytorch_lightning`.
 
-Lightning comes in two packages, and neither trainer takes the callbacks of the other.
+Lightning is published in two packages, and neither trainer accepts the callbacks of the other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .loops import LightningTracing
 
 
 class ModelTracerCallback(LightningTracing, Callback):  # type: ignore[misc]
-    """`clew.ModelTracer` around a LightningModule while a trainer is at work; one batch is one iteration."""
+    """`clew.ModelTracer` around a LightningModule while a trainer runs; each batch is one iteration."""
 
 
 __all__ = ["ModelTracerCallback"]

@@ -1,4 +1,4 @@
-"""What the callbacks have in common: a `clew.ModelTracer` of their own for each time a trainer sets to work."""
+"""The base of all callbacks: it makes a new `clew.ModelTracer` whenever a trainer starts."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from clew.probes.model import ModelTracer
 
 
 class Tracing:
-    """Begins and ends a tracer. The paths and options are those of `clew.ModelTracer`.
+    """Starts and stops a tracer. The paths and options are those of `clew.ModelTracer`.
 
-    tracer    the tracer at work, or the last one; None before the first
-    results   what it has seen, by path
+    tracer    the running tracer, or the last one; None before the first
+    results   its results, by path
     """
 
     def __init__(self, paths: str | Iterable[str], **options: Any) -> None:
         super().__init__()
         self._paths = [paths] if isinstance(paths, str) else list(paths)
         self._options: dict[str, Any] = {
-            name: list(given) if isinstance(given, Iterator) else given for name, given in options.items()
-        }  # for every tracer anew
+            name: list(option) if isinstance(option, Iterator) else option for name, option in options.items()
+        }  # lists, because every tracer reads them again
         self._running = False
         self.tracer: ModelTracer | None = None
-        ModelTracer(torch.nn.Identity(), self._paths, **self._options)  # says now what is wrong with them
+        ModelTracer(torch.nn.Identity(), self._paths, **self._options)  # raises now if an option is wrong
 
     @property
     def results(self) -> Mapping[str, Any]:
@@ -39,7 +39,7 @@ class Tracing:
 
     @trouble.entry_point()
     def stop(self, error: BaseException | None = None) -> None:
-        """Trace no longer; the trainer's end does it. The model is as it was before."""
+        """Stop tracing, as the end of the trainer does. The model is as it was before."""
         if self._running and self.tracer is not None:
             self._running = False
             self.tracer.stop(error)

@@ -121,7 +121,7 @@ def _tree(opened: Opened, function: str | None, name: str | None, errors: bool, 
 
 def _in_stage(shard: ShardCalls, stage: str) -> Mask:
     fits = np.zeros(shard.count, dtype=np.bool_)
-    told = np.flatnonzero(shard.starts.given("stage"))
+    told = np.flatnonzero(shard.starts.is_valid("stage"))
     fits[told] = shard.starts.take(told).stage == stage
     return fits
 

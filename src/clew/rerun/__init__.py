@@ -1,8 +1,8 @@
-"""`call.rerun()`: the function of a recorded call, called again with the arguments it had.
+"""`call.rerun()` calls the function of a recorded call again, with the arguments it had.
 
-Reading a run never runs the user's code; this does, because that is what it is for. A run that came from elsewhere can
-name any function, so the caller's word is needed first, and the function must be the one that was recorded. Whatever
-stands in the way (a function that has no name, an argument that was not kept) is said before anything runs.
+Reading a run never runs the user's code; this does. A run from elsewhere can name any function, so the
+caller must trust it first, and the function must be the one that was recorded. Any obstacle (a function
+without a name, an argument that was not kept) is reported before anything runs.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ def rerun(
     debug: bool = False,
     replace: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Call the function of a recorded call again; gives what it returns.
+    """Call the function of a recorded call again, and return its result.
 
-    trusted  the caller trusts the run, and the code that it names; not needed for a call that this process recorded
-    changed  call the function also if it is not, or may not be, the code that was recorded
+    trusted  the caller trusts the run and the code that it names; not needed for a call that this process recorded
+    changed  call the function even if its code is not, or may not be, the recorded code
     debug    stop in the debugger at its first line
-    replace  arguments by name, in place of the recorded ones
+    replace  arguments by name, instead of the recorded ones
     """
     require_named(call)
     require_trust(call, trusted, replace or {})
-    function, given = find_function(call, changed)
+    function, bound_arguments = find_function(call, changed)
     owner = own_shards.owner_of(call.shard_folder, call.id)
     if owner is not None:
-        given = {"self": owner, **given}
-    args, kwargs = arguments_for(call, function, {**given, **(replace or {})})
+        bound_arguments = {"self": owner, **bound_arguments}
+    args, kwargs = arguments_for(call, function, {**bound_arguments, **(replace or {})})
     return call_in_debugger(function, args, kwargs) if debug else function(*args, **kwargs)

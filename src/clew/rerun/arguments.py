@@ -1,4 +1,4 @@
-"""The arguments of a recorded call, as the function takes them today."""
+"""Finds the arguments of a recorded call, in the form in which the function takes them today."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ if TYPE_CHECKING:
     from clew.history.call import Call
 
 _Arguments = tuple[list[Any], dict[str, Any]]
-_MORE = 'Record it in full (`keep="full"`), or give it:'
-_Step = tuple[str, Any]  # how one writes the way to a part of a value, and the part
+_Part = tuple[str, Any]  # the text that leads to a part of a value, and the part
 
 
 def arguments_for(call: Call, function: FunctionType, replace: dict[str, Any]) -> _Arguments:
-    """The recorded arguments, as the function takes them today."""
+    """The recorded arguments, positional and by name, as the function takes them today."""
     parameters = inspect.signature(function, follow_wrapped=False).parameters
     recorded = call.args
     _check_names(call, parameters, recorded, replace)
@@ -29,7 +28,7 @@ def arguments_for(call: Call, function: FunctionType, replace: dict[str, Any]) -
     kwargs: dict[str, Any] = {}
     memo: dict[int, Any] = {}
     for name, parameter in parameters.items():
-        value = replace[name] if name in replace else _recorded(call, recorded, parameter, memo)
+        value = replace[name] if name in replace else _recorded_argument(call, recorded, parameter, memo)
         if parameter.kind is parameter.VAR_POSITIONAL:
             args.extend(value)
         elif parameter.kind is parameter.VAR_KEYWORD:
@@ -45,12 +44,12 @@ def arguments_for(call: Call, function: FunctionType, replace: dict[str, Any]) -
 def _check_names(
     call: Call, parameters: Mapping[str, inspect.Parameter], recorded: dict[str, Any], replace: dict[str, Any]
 ) -> None:
-    lost = [name for name in recorded if name not in parameters]
-    if lost:
+    removed = [name for name in recorded if name not in parameters]
+    if removed:
         raise RerunError(
             "rerun-parameters",
-            f"{call.function}() was recorded with {_listed(lost)}, which it does not take any more; "
-            f"it takes {_listed(parameters) or 'nothing'}.",
+            f"{call.function}() was recorded with {_list_names(removed)}, which it does not take any more; "
+            f"it takes {_list_names(parameters) or 'nothing'}.",
             "Go back to the code of the run (`run.meta['git']`), or call it yourself with `call.args`.",
         )
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
@@ -63,16 +62,16 @@ def _check_names(
         )
 
 
-def _listed(names: Iterable[str]) -> str:
+def _list_names(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _recorded(call: Call, recorded: dict[str, Any], parameter: inspect.Parameter, memo: dict[int, Any]) -> Any:
-    """A copy of what was recorded; for a parameter that has come since, its default."""
+def _recorded_argument(call: Call, recorded: dict[str, Any], parameter: inspect.Parameter, memo: dict[int, Any]) -> Any:
+    """A copy of the recorded argument; for a parameter that was added since, its default."""
     if parameter.name in recorded:
         value = recorded[parameter.name]
-        _check_kept(call, parameter.name, value)
-        return _own_copy(value, memo)
+        _require_kept(call, parameter.name, value)
+        return _copy_value(value, memo)
     if recorded and parameter.default is not parameter.empty:
         return parameter.default
     raise RerunError(
@@ -82,69 +81,76 @@ def _recorded(call: Call, recorded: dict[str, Any], parameter: inspect.Parameter
     )
 
 
-def _own_copy(value: Any, memo: dict[int, Any]) -> Any:
-    """What is read back can lie on the run's mapped bytes; what the function writes must not be seen by the next."""
+def _copy_value(value: Any, memo: dict[int, Any]) -> Any:
+    """The value may share the run's mapped bytes, and the next rerun must not see what the function writes to it."""
     try:
         return copy.deepcopy(value, memo)
-    except TypeError:  # a memoryview, a mappingproxy: made for this reading, and not to be written to
+    except TypeError:  # a memoryview or a mappingproxy: made by this reading, and read-only
         return value
 
 
-def _check_kept(call: Call, name: str, value: Any) -> None:
-    found = _not_as_it_was(name, value, set())
-    if found is None:
+def _require_kept(call: Call, name: str, value: Any) -> None:
+    """Refuse an argument of which some part cannot be restored."""
+    obstacle = _first_unrestorable(name, value, set())
+    if obstacle is None:
         return
-    place, what = found
-    where = f"argument `{name}` of {call.function}()" + (f", in `{place}`," if place != name else "")
-    example = what.type.rpartition(".")[2].lower() if place == name else "..."
-    if isinstance(what, Object):
+    path, part = obstacle
+    subject = f"argument `{name}` of {call.function}()" + (f", in `{path}`," if path != name else "")
+    example = part.type.rpartition(".")[2].lower() if path == name else "..."
+    if isinstance(part, Object):
         raise RerunError(
             "rerun-object",
-            f"{where} was an instance of {what.type}: its attributes were recorded, but the instance cannot be remade.",
+            f"{subject} was an instance of {part.type}: its attributes were recorded, "
+            "but the instance cannot be recreated.",
             f"Give one: call.rerun({name}={example}).",
         )
-    opaque = what.kept is Kept.OPAQUE  # recording more of it would not help
+    is_opaque = part.kept is Kept.OPAQUE  # recording more of it would not help
+    remedy = (
+        f"Give it: call.rerun({name}={example})."
+        if is_opaque
+        else f'Record it in full (`keep="full"`), or give it: call.rerun({name}=...).'
+    )
     raise RerunError(
         "rerun-not-kept",
-        f"{where} was not kept in full: {repr(what).removeprefix('<not kept in full: ').removesuffix('>')}.",
-        f"Give it: call.rerun({name}={example})." if opaque else f"{_MORE} call.rerun({name}=...).",
+        f"{subject} was not kept in full: {repr(part).removeprefix('<not kept in full: ').removesuffix('>')}.",
+        remedy,
     )
 
 
-def _not_as_it_was(place: str, value: Any, seen: set[int]) -> tuple[str, NotKept | Object] | None:
-    """The first thing in a value that did not come back as what it was, and how one gets there."""
+def _first_unrestorable(path: str, value: Any, visited: set[int]) -> tuple[str, NotKept | Object] | None:
+    """The first part of a value that was not restored as what it was, with its path."""
     if isinstance(value, NotKept):
         if isinstance(value.part, Object):
-            return place, value.part
-        inside = None if _is_cut(value) else _not_as_it_was(place, value.part, seen)
-        return inside or (place, value)
+            return path, value.part
+        obstacle = None if _lacks_items(value) else _first_unrestorable(path, value.part, visited)
+        return obstacle or (path, value)
     if isinstance(value, Object):
-        return place, value
-    if id(value) in seen:
+        return path, value
+    if id(value) in visited:
         return None
-    seen.add(id(value))
-    for step, part in _parts(value):
-        found = _not_as_it_was(f"{place}{step}", part, seen)
-        if found is not None:
-            return found
+    visited.add(id(value))
+    for step, part in _iterate_parts(value):
+        obstacle = _first_unrestorable(f"{path}{step}", part, visited)
+        if obstacle is not None:
+            return obstacle
     return None
 
 
-def _is_cut(value: NotKept) -> bool:
-    """Whether items are missing: those that are there have other numbers then."""
+def _lacks_items(value: NotKept) -> bool:
+    """Whether items are missing: the remaining ones then have other indices."""
     return isinstance(value.part, list | dict) and len(value.part) != value.summary.length
 
 
-def _parts(value: Any) -> Iterator[_Step]:
+def _iterate_parts(value: Any) -> Iterator[_Part]:
     if isinstance(value, dict | MappingProxyType):
-        for key, inside in value.items():
+        for key, item in value.items():
             yield "", key
-            yield f"[{key!r}]", inside
+            yield f"[{key!r}]", item
     elif isinstance(value, list | tuple | deque):
-        yield from ((f"[{index}]", inside) for index, inside in enumerate(value))
+        yield from ((f"[{index}]", item) for index, item in enumerate(value))
     elif isinstance(value, set | frozenset):
-        yield from (("", inside) for inside in value)
+        yield from (("", item) for item in value)
     elif isinstance(value, SimpleNamespace):
-        yield from ((f".{name}", inside) for name, inside in vars(value).items())
+        yield from ((f".{name}", item) for name, item in vars(value).items())
     elif getattr(getattr(value, "dtype", None), "hasobject", False) and hasattr(value, "flat"):
-        yield from ((f".flat[{index}]", inside) for index, inside in enumerate(value.flat))
+        yield from ((f".flat[{index}]", item) for index, item in enumerate(value.flat))

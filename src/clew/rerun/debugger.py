@@ -1,4 +1,4 @@
-"""A function called under the debugger, which stops at its first line."""
+"""Calls a function under the debugger, which stops at its first line."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ from typing import Any
 
 
 class _Pdb:
-    """Begins to trace, so that the next function stops at its first line: `pdb.runcall`, in two halves.
+    """Begins to trace, so that the next function stops at its first line; `end` restores the trace function.
 
-    In halves, because a coroutine or a generator runs later than it is called.
+    `pdb.runcall` does the same in one step, but a coroutine or a generator runs later than it is called.
     """
 
-    def __init__(self, kind: type[bdb.Bdb]) -> None:
-        # clew's own functions begin before the first line of a function that is watched
-        self._pdb = kind(skip=["clew", "clew.*"])
-        self._before: Any = None
+    def __init__(self, debugger: type[bdb.Bdb]) -> None:
+        # in a watched function, clew's own functions run before the first line
+        self._pdb = debugger(skip=["clew", "clew.*"])
+        self._previous_trace: Any = None
 
     def __call__(self) -> None:
-        self._before = sys.gettrace()
+        self._previous_trace = sys.gettrace()
         self._pdb.reset()
         sys.settrace(self._pdb.trace_dispatch)
 
     def end(self) -> None:
         self._pdb.quitting = True
-        sys.settrace(self._before)
+        sys.settrace(self._previous_trace)
 
 
-def _debugger() -> Any:
-    """What `breakpoint()` would open, and None where the user has switched it off.
+def _find_debugger() -> Any:
+    """The debugger that `breakpoint()` would open; None if the user has switched it off.
 
-    Of pdb and its kin the debugger itself is taken, which can stop at the function's first line. Of others only the
-    hook is known: it opens right before the call, and one step goes into the function.
+    pdb and debuggers like it are started directly, and can stop at the function's first line. Others only have a
+    hook: it opens right before the call, and one step leads into the function.
     """
     hook: Any = sys.breakpointhook
-    home: Any = sys.modules.get(getattr(hook, "__module__", None) or "")
+    module: Any = sys.modules.get(getattr(hook, "__module__", None) or "")
     if hook is sys.__breakpointhook__:
-        wanted = os.environ.get("PYTHONBREAKPOINT") or "pdb.set_trace"
-        if wanted == "0":
+        setting = os.environ.get("PYTHONBREAKPOINT") or "pdb.set_trace"
+        if setting == "0":
             return None
-        name, _, attribute = wanted.rpartition(".")
-        home = importlib.import_module(name or "builtins")
-        hook = getattr(home, attribute)
-    kind = getattr(home, "Pdb", None)
-    return _Pdb(kind) if isinstance(kind, type) and issubclass(kind, bdb.Bdb) else hook
+        name, _, attribute = setting.rpartition(".")
+        module = importlib.import_module(name or "builtins")
+        hook = getattr(module, attribute)
+    debugger = getattr(module, "Pdb", None)
+    return _Pdb(debugger) if isinstance(debugger, type) and issubclass(debugger, bdb.Bdb) else hook
 
 
 def call_in_debugger(function: FunctionType, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    start = _debugger()
+    start = _find_debugger()
     if start is None:
         return function(*args, **kwargs)
-    end = start.end if isinstance(start, _Pdb) else _nothing
+    end = start.end if isinstance(start, _Pdb) else _do_nothing
     if inspect.iscoroutinefunction(function):
         return _debugged_coroutine(start, end, function(*args, **kwargs))
     if inspect.isgeneratorfunction(function):
@@ -65,21 +65,21 @@ def call_in_debugger(function: FunctionType, args: list[Any], kwargs: dict[str, 
         return _debugged_async_generator(start, end, function(*args, **kwargs))
     try:
         start()
-        return function(*args, **kwargs)  # a debugger that stands here: step into the function
+        return function(*args, **kwargs)  # if the debugger stops here: step into the function
     except bdb.BdbQuit:
         return None
     finally:
         end()
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 
 async def _debugged_coroutine(start: Callable[[], object], end: Callable[[], None], coroutine: Any) -> Any:
     try:
         start()
-        return await coroutine  # a debugger that stands here: step into the function
+        return await coroutine  # if the debugger stops here: step into the function
     except bdb.BdbQuit:
         return None
     finally:
@@ -89,7 +89,7 @@ async def _debugged_coroutine(start: Callable[[], object], end: Callable[[], Non
 def _debugged_generator(start: Callable[[], object], end: Callable[[], None], generator: Any) -> Any:
     try:
         start()
-        return (yield from generator)  # a debugger that stands here: step into the function
+        return (yield from generator)  # if the debugger stops here: step into the function
     except bdb.BdbQuit:
         return None
     finally:
@@ -99,7 +99,7 @@ def _debugged_generator(start: Callable[[], object], end: Callable[[], None], ge
 async def _debugged_async_generator(start: Callable[[], object], end: Callable[[], None], generator: Any) -> Any:
     try:
         start()
-        async for item in generator:  # a debugger that stands here: step into the function
+        async for item in generator:  # if the debugger stops here: step into the function
             yield item
     except bdb.BdbQuit:
         return

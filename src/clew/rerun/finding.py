@@ -1,6 +1,6 @@
-"""From the names in a run to the function itself, imported only if its file is the recorded one.
+"""Finds the function of a recorded call, and imports its module only if its file is the recorded one.
 
-A module is imported only after its file was found, without running anything, and compared with what was recorded.
+The file is found without running anything, and compared with the recorded one before the module is imported.
 The function in it is used only if its code is the recorded code.
 """
 
@@ -24,46 +24,47 @@ if TYPE_CHECKING:
 
 
 def find_function(call: Call, changed: bool) -> tuple[FunctionType, dict[str, Any]]:
-    """The function, and the arguments that come with where it was found (the class of a classmethod)."""
+    """The function, and the arguments that its owner gives it (the class, for a classmethod)."""
     module = module_of(call, changed)
     owner: Any = module
     member: Any = module
     for name in call.function.split("."):
         owner = member
         try:
-            member = inspect.getattr_static(owner, _attribute(owner, name))
+            member = inspect.getattr_static(owner, _attribute_name(owner, name))
         except AttributeError:
-            raise _gone(call, f"{_place(module)} has no {call.function} any more") from None
-    function = _function_of(member, call.line)
+            raise _no_function(call, f"{_module_file(module)} has no {call.function} any more") from None
+    function = _unwrap_function(member, call.line)
     if not isinstance(function, FunctionType):
-        raise _gone(call, f"{call.function} in {_place(module)} is a {type(member).__name__} now, not a function")
+        problem = f"{call.function} in {_module_file(module)} is a {type(member).__name__} now, not a function"
+        raise _no_function(call, problem)
     _require_recorded_code(call, module, function, changed)
     return function, _class_argument(call, member, owner, function)
 
 
-def _attribute(owner: Any, name: str) -> str:
-    """Private names of a class are kept under another name."""
-    private = isinstance(owner, type) and name.startswith("__") and not name.endswith("__")
-    return f"_{owner.__name__.lstrip('_')}{name}" if private else name
+def _attribute_name(owner: Any, name: str) -> str:
+    """The name of an attribute; Python mangles private names of a class."""
+    is_private = isinstance(owner, type) and name.startswith("__") and not name.endswith("__")
+    return f"_{owner.__name__.lstrip('_')}{name}" if is_private else name
 
 
-def _place(module: ModuleType) -> str:
+def _module_file(module: ModuleType) -> str:
     return f"{getattr(module, '__file__', None) or module.__name__}"
 
 
-def _gone(call: Call, what: str) -> RerunError:
+def _no_function(call: Call, problem: str) -> RerunError:
     return RerunError(
         "rerun-no-function",
-        f"{what}.",
+        f"{problem}.",
         f"It was defined at {call.file}:{call.line} when it was recorded; bring that code back, or rerun a newer run.",
     )
 
 
-def _function_of(member: Any, line: int) -> Any:
-    """What ran: the function itself, without the wrappers that decorators have put around it."""
+def _unwrap_function(member: Any, line: int) -> Any:
+    """The function itself, without the wrappers of decorators; of a property, the accessor that begins at `line`."""
     if isinstance(member, property):
-        parts = [inspect.unwrap(part) for part in (member.fget, member.fset, member.fdel) if part is not None]
-        return next((part for part in parts if _first_line(part) == line), parts[0] if parts else None)
+        accessors = [inspect.unwrap(part) for part in (member.fget, member.fset, member.fdel) if part is not None]
+        return next((part for part in accessors if _first_line(part) == line), accessors[0] if accessors else None)
     if isinstance(member, functools.cached_property):
         return member.func
     if isinstance(member, staticmethod | classmethod | MethodType):
@@ -77,13 +78,15 @@ def _first_line(function: Any) -> int | None:
 
 
 def _require_recorded_code(call: Call, module: ModuleType, function: FunctionType, changed: bool) -> None:
+    """Refuse a function that is not the recorded one, or (unless `changed`) that may have other code."""
     code = original_code(function) or function.__code__
-    home = getattr(module, "__file__", None)
-    in_a_file = os.path.isfile(code.co_filename)  # a notebook's cell is not, nor are some modules of Python itself
-    if not (is_same_file(home, code.co_filename) if in_a_file else function.__globals__ is vars(module)):
+    module_file = getattr(module, "__file__", None)
+    has_file = os.path.isfile(code.co_filename)  # a notebook's cell has none, nor have some modules of Python itself
+    if not (is_same_file(module_file, code.co_filename) if has_file else function.__globals__ is vars(module)):
         raise RerunError(
             "rerun-other-file",
-            f"{call.function} in {_place(module)} comes from {code.co_filename}, and was recorded from {call.file}.",
+            f"{call.function} in {_module_file(module)} comes from {code.co_filename}, "
+            f"but was recorded from {call.file}.",
             "Call the function yourself with `call.args` if it is the one you want.",
         )
     if changed:
@@ -93,14 +96,15 @@ def _require_recorded_code(call: Call, module: ModuleType, function: FunctionTyp
         if code_hash(code) != recorded.code_hash:
             raise code_changed(call, f"The function at {code.co_filename}:{code.co_firstlineno}")
         return
-    # Another Python compiles the same source to other code: the file decides.
-    same_file = home is not None and recorded.file_hash is not None and file_hash(home) == recorded.file_hash
-    if not same_file or code.co_firstlineno != call.line:
+    # Another Python compiles the same source to other code: then the file decides.
+    recorded_hash = recorded.file_hash
+    same_content = module_file is not None and recorded_hash is not None and file_hash(module_file) == recorded_hash
+    if not same_content or code.co_firstlineno != call.line:
         raise unverified(call)
 
 
 def _class_argument(call: Call, member: Any, owner: Any, function: FunctionType) -> dict[str, Any]:
-    """For a classmethod its class: the one it was found in, or the one below it that was recorded."""
+    """The class argument of a classmethod: the class it was found in, or the subclass that was recorded."""
     if not isinstance(member, classmethod) or not isinstance(owner, type):
         return {}
     name = next(iter(inspect.signature(function).parameters), "cls")
@@ -108,15 +112,15 @@ def _class_argument(call: Call, member: Any, owner: Any, function: FunctionType)
     class_name = recorded.part if isinstance(recorded, NotKept) else None
     if not isinstance(class_name, str):
         return {name: owner}
-    for cls in _with_subclasses(owner):
+    for cls in _class_and_subclasses(owner):
         spellings = (f"{cls.__module__}.{cls.__qualname__}", f"{call.module}.{cls.__qualname__}", cls.__qualname__)
         if class_name in spellings:
             return {name: cls}
     return {}
 
 
-def _with_subclasses(cls: type) -> Iterator[type]:
+def _class_and_subclasses(cls: type) -> Iterator[type]:
     yield cls
     subclasses: list[type] = type.__subclasses__(cls)
-    for below in subclasses:
-        yield from _with_subclasses(below)
+    for subclass in subclasses:
+        yield from _class_and_subclasses(subclass)

@@ -1,4 +1,4 @@
-"""The module of a recorded function: found without running anything, imported only if its file is the recorded one."""
+"""Finds the module of a recorded function without running anything; imports it if its file is the recorded one."""
 
 from __future__ import annotations
 
@@ -19,50 +19,50 @@ if TYPE_CHECKING:
 
 
 def module_of(call: Call, changed: bool) -> ModuleType:
-    """The module that defines the function of a call. `changed`: its file may have another content by now."""
+    """The module that defines the function of a call. With `changed`, its file may have changed since."""
     try:
-        return _main(call, changed) if call.module == "__main__" else _named(call, changed)
+        return _main_module(call, changed) if call.module == "__main__" else _imported_module(call, changed)
     except RerunError:
         raise
     except (Exception, SystemExit) as error:  # whatever a module does when it is loaded
-        what = f"{call.module} ({call.file})" if call.module != "__main__" else call.file
+        module = f"{call.module} ({call.file})" if call.module != "__main__" else call.file
         raise RerunError(
             "rerun-no-module",
-            f"{what}, which defines {call.function}, does not load here: {type(error).__name__}: {error}.",
+            f"{module}, which defines {call.function}, does not load here: {type(error).__name__}: {error}.",
             "Rerun it where the program ran: the same environment, and the program's folder on `sys.path`.",
         ) from error
 
 
-def is_same_file(path: str | None, other: str) -> bool:
-    return path is not None and os.path.realpath(path) == os.path.realpath(other)
+def is_same_file(path: str | None, recorded_path: str) -> bool:
+    return path is not None and os.path.realpath(path) == os.path.realpath(recorded_path)
 
 
 # ---- modules that are imported by name
 
 
-def _named(call: Call, changed: bool) -> ModuleType:
-    present = sys.modules.get(call.module)
-    if present is not None:  # nothing is run; its function is compared with the recorded one
-        _require_recorded_file(call, getattr(present, "__file__", None))
-        return present
+def _imported_module(call: Call, changed: bool) -> ModuleType:
+    loaded_module = sys.modules.get(call.module)
+    if loaded_module is not None:  # nothing is run; its function is compared with the recorded one
+        _require_recorded_file(call, getattr(loaded_module, "__file__", None))
+        return loaded_module
     root = None
     spec = find_spec_without_importing(call.module)
     if spec is None:
-        root = _root(call.module, call.file)
+        root = _import_root(call.module, call.file)
         spec = None if root is None else find_spec_without_importing(call.module, [root])
     if spec is None:
-        raise _missing(call)
+        raise _module_not_found(call)
     _require_recorded_file(call, spec.origin)
     _require_recorded_content(call, str(spec.origin), changed)
     if root is not None:
-        # It was found beside the script then. At the end of the path it hides nothing that is found today.
+        # The module was beside the script when it was recorded. At the end of the path, its folder hides no other.
         sys.path.append(root)
         importlib.invalidate_caches()
     return importlib.import_module(call.module)
 
 
 def find_spec_without_importing(name: str, path: list[str] | None = None) -> ModuleSpec | None:
-    """What importing `name` would load. importlib.util.find_spec would import the packages around it to find out."""
+    """The spec that importing `name` would load. importlib.util.find_spec would import the packages around it."""
     spec: ModuleSpec | None = None
     parts = name.split(".")
     for count in range(1, len(parts) + 1):
@@ -75,7 +75,7 @@ def find_spec_without_importing(name: str, path: list[str] | None = None) -> Mod
             return None
         try:
             spec = _ask_finders(full_name, path)
-        except KeyError:  # a namespace package looks its parent up, which is not imported
+        except KeyError:  # a namespace package looks up its parent, which is not imported
             folders = [os.path.join(folder, parts[count - 1]) for folder in path or []]
             spec, path = None, [folder for folder in folders if os.path.isdir(folder)]
             continue
@@ -94,8 +94,8 @@ def _ask_finders(full_name: str, path: list[str] | None) -> ModuleSpec | None:
     return None
 
 
-def _root(name: str, file: str) -> str | None:
-    """The folder from which importing `name` gives `file`."""
+def _import_root(name: str, file: str) -> str | None:
+    """The folder from which importing `name` loads `file`."""
     path = Path(file)
     parts = path.parent.parts if path.stem == "__init__" else path.with_suffix("").parts
     names = tuple(name.split("."))
@@ -107,23 +107,23 @@ def _root(name: str, file: str) -> str | None:
 # ---- the program's own module
 
 
-def _main(call: Call, changed: bool) -> ModuleType:
-    """The program's own module: the one that runs now, if it is the same, else its file, loaded under another name."""
-    present = sys.modules["__main__"]
-    if is_same_file(getattr(present, "__file__", None), call.file):
-        return present
+def _main_module(call: Call, changed: bool) -> ModuleType:
+    """The program's own module: the running one if it is the same, else its file, loaded under another name."""
+    running = sys.modules["__main__"]
+    if is_same_file(getattr(running, "__file__", None), call.file):
+        return running
     path = Path(call.file)
     if path.is_absolute() and path.is_file():
         _require_recorded_content(call, call.file, changed)
         package = _package_name(path)
-        return importlib.import_module(package) if package is not None else _loaded(path)
-    if hasattr(present, call.function.split(".")[0]):
-        return present  # a notebook's cells, or what was typed, have no file
-    raise _missing(call)
+        return importlib.import_module(package) if package is not None else _load_script(path)
+    if hasattr(running, call.function.split(".")[0]):
+        return running  # notebook cells and interactive sessions have no file
+    raise _module_not_found(call)
 
 
 def _package_name(path: Path) -> str | None:
-    """`package.module` for a file that ran as `python -m package.module`, if importing that gives this file."""
+    """`package.module` for a file that ran as `python -m package.module`, if importing that loads this file."""
     names, folder = [path.stem], path.parent
     while (folder / "__init__.py").is_file():
         names.insert(0, folder.name)
@@ -134,37 +134,37 @@ def _package_name(path: Path) -> str | None:
     return ".".join(names) if spec is not None and is_same_file(spec.origin, str(path)) else None
 
 
-_as_loaded: dict[str, tuple[int, int]] = {}  # private name -> how old and how long its file was
+_loaded_states: dict[str, tuple[int, int]] = {}  # private name → modification time and size of the file when loaded
 
 
-def _loaded(path: Path) -> ModuleType:
-    """The script as a module of a private name: its `if __name__ == "__main__"` part does not run."""
+def _load_script(path: Path) -> ModuleType:
+    """Load the script under a private name, so that its `if __name__ == "__main__"` part does not run."""
     path = path.resolve()
     name = f"_clew_rerun_{path.stem}_{abs(hash(str(path))):x}"
     status = path.stat()
     state = status.st_mtime_ns, status.st_size
-    if name in sys.modules and _as_loaded.get(name) == state:
+    if name in sys.modules and _loaded_states.get(name) == state:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python file")
+        raise ImportError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and pickle look their module up
+    sys.modules[name] = module  # dataclasses and pickle look up their module
     if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))  # a script finds its neighbours, also those it imports later
+        sys.path.append(str(path.parent))  # the script may import its neighbours, also later
     try:
         spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
-    _as_loaded[name] = state
+    _loaded_states[name] = state
     return module
 
 
 # ---- is it what was recorded?
 
 
-def _missing(call: Call) -> RerunError:
+def _module_not_found(call: Call) -> RerunError:
     return RerunError(
         "rerun-no-module",
         f"{call.function} was recorded from {call.file} (module {call.module}), which is not found here.",
@@ -173,7 +173,7 @@ def _missing(call: Call) -> RerunError:
 
 
 def _require_recorded_file(call: Call, file: str | None) -> None:
-    """The same file, or one at another place with the same content: the program on another machine."""
+    """Refuse a file that is neither the recorded one nor, as on another machine, one with the same content."""
     recorded = call._function.file_hash
     if is_same_file(file, call.file) or (file is not None and recorded is not None and file_hash(file) == recorded):
         return
@@ -194,18 +194,18 @@ def _require_recorded_content(call: Call, file: str, changed: bool) -> None:
 
 
 def unverified(call: Call) -> RerunError:
-    """The run does not say enough to recognise the function."""
+    """The error for a run that holds too little to recognise the function."""
     return RerunError(
         "rerun-unverified",
-        f"The run does not say what the code of {call.function} in {call.file} was, so it cannot be recognised.",
+        f"The run does not record the code of {call.function} in {call.file}, so it cannot be recognised.",
         "It was not called. To run the code as it is now: call.rerun(trusted=True, changed=True).",
     )
 
 
-def code_changed(call: Call, what: str) -> RerunError:
-    """The code that is there is not the recorded one."""
+def code_changed(call: Call, subject: str) -> RerunError:
+    """The error for code that is not the recorded code."""
     return RerunError(
         "rerun-changed",
-        f"{what} has changed since {call.function} was recorded.",
+        f"{subject} has changed since {call.function} was recorded.",
         "It was not called. To run the code as it is now: call.rerun(trusted=True, changed=True).",
     )

@@ -1,4 +1,4 @@
-"""Before anything is imported: can the function be found by its name at all, and has the caller trusted it?"""
+"""Checks, before anything is imported, that the function can be found by its name and that the caller trusts it."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from clew.show.values import value_line
 if TYPE_CHECKING:
     from clew.history.call import Call
 
-_SHOWN = 12  # arguments that the refusal names
-_WIDTH = 60  # characters of each
+_SHOWN = 12  # arguments that the error message shows
+_WIDTH = 60  # characters of each argument
 
 
 def require_named(call: Call) -> None:
-    """Refuse what no name leads to: a step of a graph, a lambda, a function inside a function."""
+    """Refuse functions that no name leads to: a step of a graph, a lambda, a function inside a function."""
     if call.module.startswith("clew.graph."):
-        what = f"{printable(call.function)} is a step of a graph, which a run does not hold."
+        message = f"{printable(call.function)} is a step of a graph, which a run does not hold."
         remedy = "Run the graph again (clew.load, graph.run), or call the operator itself with `call.args`."
-        raise RerunError("rerun-graph", what, remedy)
+        raise RerunError("rerun-graph", message, remedy)
     unnamed = next((part for part in call.function.split(".") if part.startswith("<")), None)
     if unnamed is not None:
         raise RerunError(
             "rerun-no-name",
-            f"{printable(call.function)} at {_place(call)} {_why_unnamed(unnamed)}, so it cannot be found by its name.",
+            f"{printable(call.function)} at {_location(call)} {_why_unnamed(unnamed)}, "
+            "so it cannot be found by its name.",
             "Rerun the recorded function that called it, or call it yourself with `call.args`.",
         )
 
@@ -36,26 +37,27 @@ def require_named(call: Call) -> None:
 def _why_unnamed(part: str) -> str:
     if part == "<locals>":
         return "was defined inside another function"
-    return "is a lambda" if part == "<lambda>" else "is no function"
+    return "is a lambda" if part == "<lambda>" else "is not a function"
 
 
 def require_trust(call: Call, trusted: bool, replace: Mapping[str, Any]) -> None:
-    """Refuse unless the caller trusts the run, or this very process has recorded the call."""
+    """Refuse unless the caller trusts the run, or this process recorded the call."""
     if trusted is True or own_shards.wrote(call.shard_folder, call._function):
         return
     function, module = printable(call.function), printable(call.module)
     raise RerunError(
         "rerun-trust",
         f"This run was not recorded by this process, and its code has not been trusted. It would run "
-        f"{function}({_brief({**call.args, **replace})}), which is {function} of module {module}, at {_place(call)}.",
+        f"{function}({_show_arguments({**call.args, **replace})}), which is {function} of module {module}, "
+        f"at {_location(call)}.",
         "Nothing was imported or run. If you trust the run and this code: call.rerun(trusted=True).",
     )
 
 
-def _place(call: Call) -> str:
+def _location(call: Call) -> str:
     return f"{printable(call.file)}:{call.line}"
 
 
-def _brief(args: Mapping[str, Any]) -> str:
+def _show_arguments(args: Mapping[str, Any]) -> str:
     shown = [f"{printable(name)}={value_line(value, width=_WIDTH)}" for name, value in islice(args.items(), _SHOWN)]
     return ", ".join([*shown, *(["..."] if len(args) > _SHOWN else [])])

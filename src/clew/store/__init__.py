@@ -1,11 +1,11 @@
-"""How a run is kept on disk, and read again.
+"""Keeps runs on disk, and reads them.
 
-    folder      run folders: where they are made, what they are called, run.json
+    folder      run folders: where they are created, their names, run.json
     format      the format's own page: layout, schema, version, history
-    flush       what the recorder hands over: everything since the last time
-    writer      ShardWriter: one process' records, one batch a flush
+    flush       what the recorder hands over: everything since the last flush
+    writer      ShardWriter: the records of one process, one batch for each flush
       encode, arrays, blobs     a flush as Arrow columns, and the bytes of arrays beside them
-      framing                   sealing a message with its checksum, finding the whole ones again
+      framing                   seals a message with its checksum, and finds complete messages
     reader      RunReader: a run folder, also while it is being written
       shard                     ShardReader: one shard, with its columns and values
       stream, columns, valuetable, files

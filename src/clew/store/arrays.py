@@ -1,7 +1,6 @@
-"""Arrow arrays straight from Python lists and numpy memory.
+"""Converts Python lists and numpy memory to Arrow arrays, and back.
 
-And back. Not with `pa.array` and `to_numpy`: they import pandas, where there is one, into a program that may not want
-it, and are slower.
+`pa.array` and `to_numpy` are slower, and import pandas if it is installed, which the program may not want.
 """
 
 from __future__ import annotations
@@ -23,43 +22,43 @@ _DTYPES: Final[dict[int, np.dtype[Any]]] = {  # by the type's number: an Arrow t
 }
 _TEXTS: Final = (pa.string(), pa.large_string())
 _LONG: Final = (pa.large_string(), pa.large_binary())
-_MOST: Final = 2**31 - 1  # what 32-bit offsets reach
+_LARGEST_OFFSET: Final = 2**31 - 1  # of 32-bit offsets
 
 
-def make(items: Sequence[Any] | pa.Array, type: pa.DataType) -> pa.Array:
-    """`items`, some of which may be None, as an array of `type`; what is an Arrow array already is given back."""
+def make_array(items: Sequence[Any] | pa.Array, type: pa.DataType) -> pa.Array:
+    """`items`, some of which may be None, as an array of `type`; an Arrow array is returned as it is."""
     if isinstance(items, pa.Array):
         return items
     missing = items.count(None)
     if missing == len(items):
         return pa.nulls(len(items), type)
-    valid = _bitmap(items) if missing else None
+    valid = _validity_bitmap(items) if missing else None
     if type.id in _DTYPES:
-        given = [0 if item is None else item for item in items] if missing else items
-        return numbers(np.array(given, _DTYPES[type.id]), type, valid)
+        filled = [0 if item is None else item for item in items] if missing else items
+        return numbers(np.array(filled, _DTYPES[type.id]), type, valid)
     if pa.types.is_list(type):
-        return _lists(items, type, valid)
-    there = [item for item in items if item is not None] if missing else items
-    data, lengths = _encoded(there) if type in _TEXTS else (b"".join(there), list(map(len, there)))
-    return _strings(data, _spread(lengths, items) if missing else lengths, type, valid)
+        return _make_nested_lists(items, type, valid)
+    existing = [item for item in items if item is not None] if missing else items
+    data, lengths = _encode_texts(existing) if type in _TEXTS else (b"".join(existing), list(map(len, existing)))
+    return _make_strings(data, _insert_empty(lengths, items) if missing else lengths, type, valid)
 
 
 def numbers(array: Any, type: pa.DataType, valid: pa.Buffer | None = None) -> pa.Array:
-    """A numpy array as an Arrow array of `type`, without a copy where it has that type already."""
+    """A numpy array as an Arrow array of `type`, without a copy if it already has that type."""
     array = np.ascontiguousarray(array, _DTYPES[type.id])
     return pa.Array.from_buffers(type, len(array), [valid, pa.py_buffer(array)])
 
 
 def view(array: pa.Array) -> Any:
-    """The numbers of an Arrow array, in the same memory; anything at all where it is null. Not to be written to."""
+    """The numbers of an Arrow array, in the same memory, and arbitrary where it is null. Do not write to it."""
     dtype = _DTYPES[array.type.id]
     if not len(array):
         return np.empty(0, dtype)
     return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
 
 
-def present(array: pa.Array) -> Any:
-    """True for each item of an Arrow array that is not null."""
+def valid_mask(array: pa.Array) -> Any:
+    """By item of an Arrow array: whether it is not null."""
     bitmap = array.buffers()[0]
     if bitmap is None:
         return np.ones(len(array), bool)
@@ -67,51 +66,55 @@ def present(array: pa.Array) -> Any:
     return bits[array.offset : array.offset + len(array)].astype(bool)
 
 
-def lists(lengths: Sequence[int], content: pa.Array, type: pa.DataType, valid: pa.Buffer | None = None) -> pa.Array:
-    """Lists of these lengths, one after the other out of `content`."""
-    buffers = [valid, pa.py_buffer(_offsets(lengths, np.int32))]
+def make_lists(
+    lengths: Sequence[int], content: pa.Array, type: pa.DataType, valid: pa.Buffer | None = None
+) -> pa.Array:
+    """Lists of these lengths, taken one after the other from `content`."""
+    buffers = [valid, pa.py_buffer(_make_offsets(lengths, np.int32))]
     return pa.Array.from_buffers(type, len(lengths), buffers, children=[content])
 
 
-def same(item: str | bytes, count: int, type: pa.DataType) -> pa.Array:
-    """`count` times the same text."""
+def repeat_text(item: str | bytes, count: int, type: pa.DataType) -> pa.Array:
+    """An array with the same text `count` times."""
     data = item.encode() if isinstance(item, str) else item
-    return _strings(data * count, [len(data)] * count, type, None)
+    return _make_strings(data * count, [len(data)] * count, type, None)
 
 
-def _lists(items: Sequence[Any], type: pa.DataType, valid: pa.Buffer | None) -> pa.Array:
+def _make_nested_lists(items: Sequence[Any], type: pa.DataType, valid: pa.Buffer | None) -> pa.Array:
     flat = [number for item in items if item is not None for number in item]
-    return lists([0 if item is None else len(item) for item in items], make(flat, type.value_type), type, valid)
+    return make_lists(
+        [0 if item is None else len(item) for item in items], make_array(flat, type.value_type), type, valid
+    )
 
 
-def _strings(data: bytes, lengths: Sequence[int], type: pa.DataType, valid: pa.Buffer | None) -> pa.Array:
-    offsets = _offsets(lengths, np.int64 if type in _LONG else np.int32)
+def _make_strings(data: bytes, lengths: Sequence[int], type: pa.DataType, valid: pa.Buffer | None) -> pa.Array:
+    offsets = _make_offsets(lengths, np.int64 if type in _LONG else np.int32)
     return pa.Array.from_buffers(type, len(lengths), [valid, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
-def _encoded(texts: Sequence[str]) -> tuple[bytes, list[int]]:
-    """UTF-8, and the length of each. A lone surrogate, as in a file name that is not UTF-8, is written as `\\udc80`,
-    which inside JSON is exactly what it is."""
+def _encode_texts(texts: Sequence[str]) -> tuple[bytes, list[int]]:
+    """The texts in UTF-8, and the length of each. A lone surrogate, as in a file name that is not UTF-8, becomes the
+    escape `\\udc80`, which has the same meaning inside JSON."""
     joined = "".join(texts)
     if joined.isascii():
         return joined.encode("ascii"), list(map(len, texts))
-    each = [text.encode("utf-8", "backslashreplace") for text in texts]
-    return b"".join(each), list(map(len, each))
+    encoded = [text.encode("utf-8", "backslashreplace") for text in texts]
+    return b"".join(encoded), list(map(len, encoded))
 
 
-def _spread(lengths: list[int], items: Sequence[Any]) -> list[int]:
-    """The lengths of `items`, from those of the items that are there."""
-    there = iter(lengths)
-    return [0 if item is None else next(there) for item in items]
+def _insert_empty(lengths: list[int], items: Sequence[Any]) -> list[int]:
+    """The lengths of all items, given those of the items that are not None."""
+    remaining = iter(lengths)
+    return [0 if item is None else next(remaining) for item in items]
 
 
-def _bitmap(items: Sequence[Any]) -> pa.Buffer:
+def _validity_bitmap(items: Sequence[Any]) -> pa.Buffer:
     return pa.py_buffer(np.packbits([item is not None for item in items], bitorder="little"))
 
 
-def _offsets(lengths: Sequence[int], dtype: Any) -> Any:
+def _make_offsets(lengths: Sequence[int], dtype: Any) -> Any:
     ends = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=ends[1:])
-    if dtype is np.int32 and ends[-1] > _MOST:
+    if dtype is np.int32 and ends[-1] > _LARGEST_OFFSET:
         raise OverflowError("more than 2 GiB of names or other short texts in one flush")
     return ends.astype(dtype)

@@ -1,8 +1,9 @@
-"""What the rows of a flush may say. A checksum only tells that a file is as it was written, not by whom.
+"""Checks the rows of a flush: a checksum shows that a file is as it was written, but not by whom.
 
-Rows that break these rules (`_RANGES`) are taken for damage, batch by batch: times lie between 1970 and 2116, ids,
-lines and lengths are counts, a change is of a kind there is, and the spans of a batch are those of its changes.
-A batch never takes more memory than its message has bytes: it is not compressed, and no two columns of it share theirs.
+A batch with rows that break these rules (`_RANGES`) counts as damaged: times lie between 1970 and 2116,
+ids, lines and lengths are counts, a change has an existing kind, and the spans of a batch fit its changes.
+A batch never takes more memory than its message has bytes: it is not compressed, and its columns do not
+share bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from clew.records import Kind
-from clew.store.arrays import present, view
+from clew.store.arrays import valid_mask, view
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,10 +24,10 @@ _LATEST: Final = (1 << 62) + 1  # ns since 1970: in 2116
 _LARGEST_ID: Final = 1 << 53  # as a float holds it
 _ANY_COUNT: Final = (0, 1 << 31)
 _TIME: Final = (0, _LATEST)
-_ID: Final = (-1, _LARGEST_ID)  # of a value; -1 stands for none
+_ID: Final = (-1, _LARGEST_ID)  # of a value; -1 means none
 _CALL: Final = (-1, 1 << 63)
 _SIZE: Final = (0, 1 << 63)
-#: table → field → the least number, and the first that is too large
+#: table → field → the smallest number, and the first that is too large
 _RANGES: Final[dict[str, dict[str, tuple[int, int]]]] = {
     "functions": {"id": _ANY_COUNT, "line": _ANY_COUNT},
     "sites": {"id": _ANY_COUNT, "line": _ANY_COUNT},
@@ -38,7 +39,7 @@ _RANGES: Final[dict[str, dict[str, tuple[int, int]]]] = {
     "notes": {"count": _SIZE},
     "origins": {"call": _CALL, "parent": _CALL},
 }
-_SLACK: Final = 4096
+_EXTRA_BYTES: Final = 4096
 
 _PLAIN: Final = frozenset(
     type.id
@@ -53,7 +54,7 @@ _PLAIN: Final = frozenset(
 
 
 def is_plain(type: pa.DataType) -> bool:
-    """Whether values of this type lie in buffers one after the other: no encodings, unions, views or extensions."""
+    """Whether values of this type lie in buffers in order: no encodings, unions, views or extensions."""
     if pa.types.is_list(type) or pa.types.is_large_list(type):
         return is_plain(type.value_type)
     if pa.types.is_struct(type):
@@ -62,26 +63,26 @@ def is_plain(type: pa.DataType) -> bool:
 
 
 def is_compressed(metadata: Any) -> bool:
-    """Whether the body of a record batch is compressed, read from its flatbuffer by hand: a few bytes could ask for
-    any amount of memory. True also of what cannot be told."""
+    """Whether the body of a record batch is compressed, or this is unclear: a few bytes could require any amount of
+    memory. The flatbuffer is read by hand."""
     try:
-        message = _table(metadata, 0)
-        header = _field(metadata, message, 2)
+        message = _root_table(metadata, 0)
+        header = _field_offset(metadata, message, 2)
         if header is None:
             return True
         (offset,) = struct.unpack_from("<I", metadata, header)
-        return _field(metadata, header + offset, 3) is not None  # RecordBatch.compression
+        return _field_offset(metadata, header + offset, 3) is not None  # RecordBatch.compression
     except (struct.error, ValueError):
         return True
 
 
-def _table(data: Any, at: int) -> int:
+def _root_table(data: Any, at: int) -> int:
     (offset,) = struct.unpack_from("<I", data, at)
     return at + int(offset)
 
 
-def _field(data: Any, table: int, number: int) -> int | None:
-    """Where a field of a flatbuffer's table stands; None if it is not there."""
+def _field_offset(data: Any, table: int, number: int) -> int | None:
+    """The offset of a field of a flatbuffer's table; None if the table lacks it."""
     (back,) = struct.unpack_from("<i", data, table)
     vtable = table - back
     if vtable < 0:
@@ -94,14 +95,14 @@ def _field(data: Any, table: int, number: int) -> int | None:
     return table + int(offset) if offset else None
 
 
-def require_own_bytes(found: pa.RecordBatch | pa.Table, size: int) -> None:
-    """ValueError if columns refer to more bytes than the `size` there are, and so to the same ones."""
-    if found.nbytes > size + _SLACK:
-        raise ValueError(f"its columns refer to {found.nbytes:,} bytes, of which there are {size:,}")
+def require_own_bytes(batch: pa.RecordBatch | pa.Table, size: int) -> None:
+    """ValueError if the columns refer to more bytes than `size`, and so share some of them."""
+    if batch.nbytes > size + _EXTRA_BYTES:
+        raise ValueError(f"its columns refer to {batch.nbytes:,} bytes, of which there are {size:,}")
 
 
-def require_sense(tables: Mapping[str, pa.StructArray | None]) -> None:
-    """ValueError if the rows of a flush say what no writer writes."""
+def require_valid_rows(tables: Mapping[str, pa.StructArray | None]) -> None:
+    """ValueError if the rows of a flush hold something that no writer writes."""
     for name, ranges in _RANGES.items():
         table = tables.get(name)
         if table is not None:
@@ -111,28 +112,28 @@ def require_sense(tables: Mapping[str, pa.StructArray | None]) -> None:
     if values is not None:
         sides = values.field("shape").flatten()
         if sides.null_count or (len(sides) and view(sides).min() < 0):
-            raise ValueError("a shape is a list of counts")
+            raise ValueError("a shape is not a list of counts")
         _require_between(values.field("parts").flatten(), "length", *_SIZE)
     _require_spans(tables.get("changes"), tables.get("spans"))
 
 
 def _require_between(table: pa.StructArray, name: str, low: int, high: int) -> None:
-    """ValueError for a number out of range. A field that an older file lacks, and a null, say nothing."""
+    """ValueError for a number out of range. Nulls, and fields that an older file lacks, are allowed."""
     if table.type.get_field_index(name) < 0:
         return
     field = table.field(name)
-    column = view(field)[present(field)] if field.null_count else view(field)
+    column = view(field)[valid_mask(field)] if field.null_count else view(field)
     if len(column) and not (column.min() >= low and column.max() < high):
         raise ValueError(f"{name} is out of range")
 
 
 def _require_spans(changes: pa.StructArray | None, spans: pa.StructArray | None) -> None:
-    """ValueError if the spans are not those of the changes; format 1 has none."""
+    """ValueError if the spans do not fit the changes; format 1 has none."""
     if changes is None or changes.type.get_field_index("call") >= 0:
         return
     counts = view(spans.field("changes")) if spans is not None else np.empty(0, np.int64)
-    # each by itself too: a sum of large ones comes round to any number
+    # checked one by one first, because a sum of large counts may overflow to any number
     if len(counts) and (counts.min() < 0 or counts.max() > len(changes)):
-        raise ValueError("a span of more changes than there are")
+        raise ValueError("a span has more changes than there are")
     if counts.sum() != len(changes):
         raise ValueError(f"it has {len(changes)} changes, and spans for {counts.sum()}")

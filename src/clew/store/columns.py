@@ -1,4 +1,4 @@
-"""Columns of a shard as numpy arrays, in one piece per batch, joined only when a whole column is asked for."""
+"""Columns of a shard as numpy arrays: one piece for each batch, joined only when a whole column is needed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from clew.records import Kind
-from clew.store.arrays import numbers, present, view
+from clew.store.arrays import numbers, valid_mask, view
 from clew.store.format import NO_ID, NO_STEP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 Array = npt.NDArray[Any]
-FEW: Final = 8  # so many comparisons are faster than one look-up in a set
+FEW: Final = 8  # up to so many comparisons are faster than one look-up in a set
 
 
 class Piece(Protocol):
@@ -25,10 +25,13 @@ class Piece(Protocol):
 
     def __len__(self) -> int: ...
     def column(self, name: str) -> Array: ...
-    def given(self, name: str) -> Array: ...
+    def is_valid(self, name: str) -> Array:
+        """By row: whether it has a value in this column."""
+        ...
+
     def pick(self, name: str, rows: Array) -> Array: ...
     def outline(self, name: str) -> Array:
-        """As few numbers as tell whether the column rises, and between what: it does if they do."""
+        """A few numbers with the same first, last, smallest and largest number; they ascend if the column does."""
         ...
 
 
@@ -45,28 +48,27 @@ class StructPiece:
         return len(self._struct)
 
     def column(self, name: str) -> Array:
-        found = self._columns.get(name)
-        if found is None:
-            found = self._columns[name] = self._read(name)
-        return found
+        if name not in self._columns:
+            self._columns[name] = self._read_column(name)
+        return self._columns[name]
 
-    def _read(self, name: str) -> Array:
+    def _read_column(self, name: str) -> Array:
         if self._struct.type.get_field_index(name) >= 0:
             return to_numpy(self._struct.field(name))
-        missing = None if _EMPTY_DTYPES.get(name) is object else NO_STEP  # a file from before there was such a field
+        missing = None if _EMPTY_DTYPES.get(name) is object else NO_STEP  # an older file lacks the field
         return np.full(len(self), missing, _EMPTY_DTYPES.get(name, np.int64))
 
     def replace(self, name: str, column: Array) -> None:
-        """Answer with this column from now on."""
+        """Use this column from now on."""
         self._columns[name] = column
 
-    def given(self, name: str) -> Array:
+    def is_valid(self, name: str) -> Array:
         if self._struct.type.get_field_index(name) < 0:
             return np.zeros(len(self), bool)
-        return np.asarray(present(self._struct.field(name)))
+        return np.asarray(valid_mask(self._struct.field(name)))
 
     def pick(self, name: str, rows: Array) -> Array:
-        """Some cells: of a column of texts, without making the others."""
+        """Some cells of a column; of a column of texts, only these are decoded."""
         if name in self._columns or self._struct.type.get_field_index(name) < 0:
             return self.column(name).take(rows)
         field = self._struct.field(name)
@@ -78,7 +80,7 @@ class StructPiece:
 
 
 class SpannedPiece:
-    """The changes of one batch: what their spans say of them is spread over the rows when somebody asks."""
+    """The changes of one batch. The columns that its spans define are expanded to rows when they are needed."""
 
     __slots__ = ("_columns", "_rows", "_spans")
 
@@ -91,97 +93,101 @@ class SpannedPiece:
         return len(self._rows)
 
     def column(self, name: str) -> Array:
-        spread = _SPREAD.get(name)
-        if spread is None:
+        expand = _FROM_SPANS.get(name)
+        if expand is None:
             return self._rows.column(name)
-        found = self._columns.get(name)
-        if found is None:
-            found = self._columns[name] = spread(self._rows, self._spans)
-        return found
+        if name not in self._columns:
+            self._columns[name] = expand(self._rows, self._spans)
+        return self._columns[name]
 
-    def given(self, name: str) -> Array:
-        return np.ones(len(self), bool) if name in _SPREAD else self._rows.given(name)
+    def is_valid(self, name: str) -> Array:
+        return np.ones(len(self), bool) if name in _FROM_SPANS else self._rows.is_valid(name)
 
     def pick(self, name: str, rows: Array) -> Array:
-        pick = _SPREAD.get(name)
-        if pick is None:
+        expand = _FROM_SPANS.get(name)
+        if expand is None:
             return self._rows.pick(name, rows)
         if name in self._columns or bool((rows[1:] < rows[:-1]).any()):
             return self.column(name).take(rows)
-        return pick(self._rows, self._spans, rows)
+        return expand(self._rows, self._spans, rows)
 
     def outline(self, name: str) -> Array:
-        outline = _OUTLINE.get(name)
+        outline = _OUTLINES_FROM_SPANS.get(name)
         return self.column(name) if outline is None else outline(self._spans)
 
     def counts(self) -> Array:
-        """How many rows each of the outline's calls has."""
+        """The number of rows of each call of the outline."""
         counts = self._spans.column("changes")
         return counts[counts > 0]
 
 
-def _counts(spans: StructPiece, rows: Array | None) -> Array:
-    """How many changes each span has; of these, if some are asked for (they ascend)."""
+def _span_counts(spans: StructPiece, rows: Array | None) -> Array:
+    """How many of `rows`, which ascend, each span has; of all rows if None."""
     counts = spans.column("changes")
     return counts if rows is None else np.diff(np.searchsorted(rows, np.cumsum(counts)), prepend=0)
 
 
-def _calls(changes: StructPiece, spans: StructPiece, rows: Array | None = None) -> Array:
-    return np.repeat(spans.column("call"), _counts(spans, rows))
+def _call_column(changes: StructPiece, spans: StructPiece, rows: Array | None = None) -> Array:
+    return np.repeat(spans.column("call"), _span_counts(spans, rows))
 
 
-def _calls_outline(spans: StructPiece) -> Array:
+def _call_outline(spans: StructPiece) -> Array:
     return spans.column("call")[spans.column("changes") > 0]
 
 
-def _times(changes: StructPiece, spans: StructPiece, rows: Array | None = None) -> Array:
+def _time_column(changes: StructPiece, spans: StructPiece, rows: Array | None = None) -> Array:
     counts = spans.column("changes")
-    steps = _pace(spans)
+    steps = _time_steps(spans)
     firsts = np.cumsum(counts) - counts
-    chosen = _counts(spans, rows)
+    span_counts = _span_counts(spans, rows)
     times: Array = np.arange(1, len(changes) + 1) if rows is None else rows + 1
-    times *= np.repeat(steps, chosen)
-    times += np.repeat(spans.column("start") - steps * firsts, chosen)
+    times *= np.repeat(steps, span_counts)
+    times += np.repeat(spans.column("start") - steps * firsts, span_counts)
     return times
 
 
-def _time_errors(changes: StructPiece, spans: StructPiece, rows: Array | None = None) -> Array:
-    """By how many nanoseconds each time may be wrong: the change happened somewhere in its span."""
-    times, chosen = _times(changes, spans, rows), _counts(spans, rows)
-    start, stop = np.repeat(spans.column("start"), chosen), np.repeat(spans.column("stop"), chosen)
+def _time_error_column(changes: StructPiece, spans: StructPiece, rows: Array | None = None) -> Array:
+    """The largest possible error of each time in nanoseconds: the change happened somewhere in its span."""
+    times, span_counts = _time_column(changes, spans, rows), _span_counts(spans, rows)
+    start, stop = np.repeat(spans.column("start"), span_counts), np.repeat(spans.column("stop"), span_counts)
     errors: Array = np.maximum(times - start, stop - times)
     return errors
 
 
-def _pace(spans: StructPiece) -> Array:
+def _time_steps(spans: StructPiece) -> Array:
     """Nanoseconds from one change of a span to the next."""
-    pace: Array = (spans.column("stop") - spans.column("start")) // np.maximum(spans.column("changes"), 1)
-    return pace
+    time_steps: Array = (spans.column("stop") - spans.column("start")) // np.maximum(spans.column("changes"), 1)
+    return time_steps
 
 
-def _times_outline(spans: StructPiece) -> Array:
-    counts, pace = spans.column("changes"), _pace(spans)
-    ends = np.stack([spans.column("start") + pace, spans.column("start") + pace * counts], axis=1)
+def _time_outline(spans: StructPiece) -> Array:
+    counts, time_steps = spans.column("changes"), _time_steps(spans)
+    ends = np.stack([spans.column("start") + time_steps, spans.column("start") + time_steps * counts], axis=1)
     return ends[counts > 0].ravel()
 
 
-def _value_ids(changes: StructPiece, spans: StructPiece, rows: Array | None = None) -> Array:
-    kinds, found = changes.column("kind"), changes.column("number")
+def _value_column(changes: StructPiece, spans: StructPiece, rows: Array | None = None) -> Array:
+    kinds, ids_as_numbers = changes.column("kind"), changes.column("number")
     if rows is not None:
-        kinds, found = kinds.take(rows), found.take(rows)
+        kinds, ids_as_numbers = kinds.take(rows), ids_as_numbers.take(rows)
     ids = np.full(len(kinds), NO_ID)
-    pointing = np.flatnonzero(kinds == Kind.VALUE)
-    with np.errstate(invalid="ignore"):  # what is no number is no id either
-        ids[pointing] = found[pointing]
+    stored = np.flatnonzero(kinds == Kind.VALUE)
+    with np.errstate(invalid="ignore"):  # a damaged file may have NaN here
+        ids[stored] = ids_as_numbers[stored]
     return ids
 
 
-_SPREAD: Final = {"call": _calls, "time": _times, "time_error": _time_errors, "value": _value_ids}
-_OUTLINE: Final = {"call": _calls_outline, "time": _times_outline}
+_FROM_SPANS: Final = {
+    "call": _call_column,
+    "time": _time_column,
+    "time_error": _time_error_column,
+    "value": _value_column,
+}
+_OUTLINES_FROM_SPANS: Final = {"call": _call_outline, "time": _time_outline}
 
 
 class PickedPiece:
-    """Some rows of a piece, gathered column by column as they are asked for."""
+    """Some rows of a piece, whose columns are gathered when they are needed."""
 
     __slots__ = ("_piece", "_rows")
 
@@ -198,8 +204,8 @@ class PickedPiece:
     def pick(self, name: str, rows: Array) -> Array:
         return self._piece.pick(name, self._rows.take(rows))
 
-    def given(self, name: str) -> Array:
-        return self._piece.given(name).take(self._rows)
+    def is_valid(self, name: str) -> Array:
+        return self._piece.is_valid(name).take(self._rows)
 
     def outline(self, name: str) -> Array:
         return self.column(name)
@@ -211,8 +217,8 @@ def to_numpy(array: pa.Array) -> Array:
         texts = np.empty(len(array), object)
         texts[:] = array.to_pylist()
         return texts
-    found: Array = view(array)
-    return np.where(present(array), found, NO_STEP) if array.null_count else found
+    cells: Array = view(array)
+    return np.where(valid_mask(array), cells, NO_STEP) if array.null_count else cells
 
 
 class _Column:
@@ -230,7 +236,7 @@ class _Column:
 
 
 class Columns:
-    """Rows of one kind, in the order they were written. Does not change: a refresh makes a new one."""
+    """Rows of one kind, in the order they were written. It never changes: a refresh makes a new one."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self.pieces = list(pieces)
@@ -241,14 +247,13 @@ class Columns:
         return int(self._ends[-1])
 
     def column(self, name: str) -> Array:
-        """The whole column `name`, joined at the first time of asking. Not to be written to."""
-        found = self._joined.get(name)
-        if found is None:
-            found = self._joined[name] = self._join(name)
-        return found
+        """The whole column `name`, joined on first use. Do not write to it."""
+        if name not in self._joined:
+            self._joined[name] = self._join(name)
+        return self._joined[name]
 
     def gather(self, name: str, rows: Array) -> Array:
-        """The cells of a column at these rows. Ascending ones are taken from the pieces, without joining the column."""
+        """The cells of a column at these rows. If they ascend, the column is not joined."""
         if len(rows) == 0:
             return np.empty(0, self._empty_dtype(name))
         if name in self._joined or bool((rows[1:] < rows[:-1]).any()):
@@ -258,31 +263,31 @@ class Columns:
         return np.concatenate([piece.pick(name, rows[a:b] - start) for piece, start, a, b in parts if a < b])
 
     def is_sorted(self, name: str) -> bool:
-        """Whether a column of numbers never falls; piece by piece, without joining it."""
+        """Whether a column of numbers never decreases; the column is not joined."""
         columns = [piece.outline(name) for piece in self.pieces if len(piece)]
-        inside = all(bool((column[1:] >= column[:-1]).all()) for column in columns)
-        return inside and all(a[-1] <= b[0] for a, b in pairwise(columns))
+        pieces_are_sorted = all(bool((column[1:] >= column[:-1]).all()) for column in columns)
+        return pieces_are_sorted and all(a[-1] <= b[0] for a, b in pairwise(columns))
 
     def is_constant(self, name: str) -> bool:
         """Whether all cells of a column of numbers are the same."""
         columns = [piece.outline(name) for piece in self.pieces if len(piece)]
         return all(bool((column == columns[0][0]).all()) for column in columns)
 
-    def given(self, name: str) -> Array:
-        """Which rows say anything under `name`: of a column of texts, without making the texts."""
-        return np.concatenate([np.empty(0, bool), *(piece.given(name) for piece in self.pieces)])
+    def is_valid(self, name: str) -> Array:
+        """By row: whether it has a value in this column; texts are not decoded."""
+        return np.concatenate([np.empty(0, bool), *(piece.is_valid(name) for piece in self.pieces)])
 
     def take(self, rows: Array) -> Self:
-        """The rows of these numbers, in that order; each column is gathered when asked for."""
+        """These rows, in this order; each column is gathered when it is needed."""
         rows = np.asarray(rows, np.int64)
         if bool((rows[1:] < rows[:-1]).any()):
-            ascending, back = np.unique(rows, return_inverse=True)
-            return type(self)([PickedPiece(self.take(ascending), back)])
+            ascending, inverse = np.unique(rows, return_inverse=True)
+            return type(self)([PickedPiece(self.take(ascending), inverse)])
         cuts = np.searchsorted(rows, self._ends)
-        spans = zip(self.pieces, self._ends[:-1], cuts[:-1], cuts[1:], strict=True)
-        return type(self)([PickedPiece(piece, rows[a:b] - start) for piece, start, a, b in spans if a < b])
+        parts = zip(self.pieces, self._ends[:-1], cuts[:-1], cuts[1:], strict=True)
+        return type(self)([PickedPiece(piece, rows[a:b] - start) for piece, start, a, b in parts if a < b])
 
-    # Rows that were taken are a piece like any other.
+    # Columns are a piece themselves: `take` makes one of them.
 
     def pick(self, name: str, rows: Array) -> Array:
         return self.column(name)[rows]
@@ -302,7 +307,7 @@ class Columns:
 
 
 class Changes(Columns):
-    """`kind` is a records.Kind; `number` holds for numbers; `value` is a value id or -1."""
+    """`kind` is a records.Kind; `number` is valid for numbers; `value` is a value id or -1."""
 
     call = _Column()
     site = _Column()
@@ -312,14 +317,14 @@ class Changes(Columns):
     value = _Column()
 
     def rows_of(self, sites: Iterable[int]) -> Array:
-        """The numbers of the rows at any of these sites, ascending."""
-        wanted = np.fromiter(sites, np.int64)
-        found = [np.flatnonzero(_among(piece.column("site"), wanted)) for piece in self.pieces]
-        shifted = [rows + start for rows, start in zip(found, self._ends, strict=False) if len(rows)]
+        """The indices of the rows at any of these sites, ascending."""
+        site_ids = np.fromiter(sites, np.int64)
+        rows_by_piece = [np.flatnonzero(_is_among(piece.column("site"), site_ids)) for piece in self.pieces]
+        shifted = [rows + start for rows, start in zip(rows_by_piece, self._ends, strict=False) if len(rows)]
         return np.concatenate(shifted) if shifted else np.empty(0, np.int64)
 
     def call_runs(self) -> tuple[Array, Array]:
-        """Calls in the order of the rows, and how many rows of each follow one another."""
+        """Calls in the order of the rows, and how many consecutive rows each has."""
         runs = [_runs_of(piece) for piece in self.pieces]
         calls = np.concatenate([np.empty(0, np.int64), *(calls for calls, _ in runs)])
         return calls, np.concatenate([np.empty(0, np.int64), *(counts for _, counts in runs)])
@@ -334,17 +339,17 @@ def _runs_of(piece: Piece) -> tuple[Array, Array]:
     return calls, piece.counts() if isinstance(piece, SpannedPiece) else np.ones(len(calls), np.int64)
 
 
-def _among(column: Array, wanted: Array) -> Array:
-    if len(wanted) > FEW:
-        return np.isin(column, wanted)
+def _is_among(column: Array, numbers: Array) -> Array:
+    if len(numbers) > FEW:
+        return np.isin(column, numbers)
     mask = np.zeros(len(column), bool)
-    for one in wanted.tolist():
-        mask |= column == one
+    for number in numbers.tolist():
+        mask |= column == number
     return mask
 
 
 class Starts(Columns):
-    """`parent` and `args` are ids or -1; `step` is NO_STEP where there was none; texts are `str` or None."""
+    """`parent` and `args` are ids or -1; `step` is NO_STEP if there is none; texts are `str` or None."""
 
     call = _Column()
     parent = _Column()

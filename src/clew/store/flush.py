@@ -1,4 +1,4 @@
-"""What the recorder hands to the store: everything that came in since the last time."""
+"""The records that the recorder hands to the store: everything since the last flush."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 
 class CallStart(NamedTuple):
-    """A call began. A tuple, because a million of them are turned into columns by one `zip`."""
+    """A call began. A tuple, because one `zip` turns a million of them into columns."""
 
     call: int
     parent: int  # NO_ID at the root
     function: int
-    time: int  # ns since 1970, UTC, as all times here
+    time: int  # ns since 1970, UTC, like all times here
     thread: int
     thread_name: str
     args: int = NO_ID  # value id
     step: int | None = None
     rank: int = 0
     stage: str | None = None
-    line: int | None = None  # in the caller, where it was called
-    callers: str | None = None  # of a call without a parent: the frames around it, as JSON
+    line: int | None = None  # of the caller
+    callers: str | None = None  # for a call without a parent: the frames around it, as JSON
 
 
 def written_callers(frames: list[tuple[str, int, str]] | None) -> str | None:
-    """The frames around a call (file, line, function), innermost first, as they are written."""
+    """The frames around a call (file, line, function), innermost first, as JSON."""
     return json.dumps(frames) if frames else None
 
 
@@ -57,10 +57,10 @@ class StartColumns:
     function: npt.NDArray[np.int32]
     time: npt.NDArray[np.int64]
     thread: npt.NDArray[np.int64]
-    thread_names: list[tuple[str, int]]  # a name, and for how many of the calls one after the other
+    thread_names: list[tuple[str, int]]  # a name, and the number of consecutive calls that have it
     line: npt.NDArray[np.int64] | Sequence[int | None] | None
     stage: Sequence[str | None] | None
-    callers: Sequence[str | None] | None  # None, here and above: all of them have none
+    callers: Sequence[str | None] | None  # None, here and above: no call has any
     rank: int
 
 
@@ -74,7 +74,7 @@ class EndColumns:
 
 
 class Span(NamedTuple):
-    """Changes of one call, one after the other, that happened evenly spread from `start` to `stop`."""
+    """Consecutive changes of one call, which are taken to be spread evenly from `start` to `stop`."""
 
     changes: int
     call: int
@@ -84,16 +84,16 @@ class Span(NamedTuple):
 
 @dataclass(slots=True)
 class ChangeColumns:
-    """Many changes, as columns of equal length, and the spans they fall into, in the same order.
+    """Many changes, as columns of equal length, and their spans, in the same order.
 
-    `kind` is a records.Kind; where it is VALUE, `number` is the value's id.
+    `kind` is a records.Kind; if it is VALUE, `number` is the value's id.
     """
 
     site: npt.NDArray[np.int32]
     kind: npt.NDArray[np.uint8]
     number: npt.NDArray[np.float64]
     spans: list[Span]
-    # more spans, after those, as columns: how many changes, of which call, from when, until when
+    # more spans, after those, as columns: the fields of `Span`
     more_spans: tuple[npt.NDArray[np.int64], ...] | None = None
 
     def __len__(self) -> int:
@@ -102,9 +102,9 @@ class ChangeColumns:
 
 @dataclass(slots=True)
 class Flush:
-    """One batch. Whatever a row points to (a function, a site, a value) is in this batch or an earlier one.
+    """One batch. Everything a row refers to (a function, a site, a value) is in this batch or an earlier one.
 
-    `text_ids` and `texts` are a fast lane for many short texts: each becomes a value of type "str", kept in full.
+    `text_ids` and `texts` are a faster way for many short texts: each becomes a value of type "str", kept in full.
     """
 
     time: int

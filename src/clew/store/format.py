@@ -1,12 +1,12 @@
 """The format's own page: layout, schema, version, history, and the rule for older versions.
 
     <run>/
-      run.json                            what is known of the run; "format": FORMAT; always replaced as a whole
+      run.json                            metadata of the run; "format": FORMAT; always replaced as a whole
       shards/
-        <host>-r<rank>-<pid>-<n>/         one per process; nobody else writes here
+        <host>-r<rank>-<pid>-<n>/         one for each process; no other process writes here
           records.arrow                   an Arrow IPC stream, append only
-          blobs.bin                       the bytes of arrays, append only; made with the first blob
-          state.json                      512 bytes, overwritten in place: why the stream has no end, if that is known
+          blobs.bin                       the bytes of arrays, append only; created with the first blob
+          state.json                      512 bytes, overwritten in place: why the stream has no end, if known
 
     records.arrow
       ┌──────────────────────────────────────────────────────────────────────────────────────────────┐
@@ -26,28 +26,28 @@
 * A batch has one row. Its columns are lists of structs, so that one flush carries every kind of record and any Arrow
   tool can unnest them.
 * `checksum` is the last column and therefore the last 8 bytes of a batch's message: the xxh3-64 of all bytes of the
-  message before them, seeded with the message's offset in the file. No reader need trust a byte that was not written.
+  message before them, seeded with the message's offset in the file. So readers notice every changed byte.
 * The header's checksum is the xxh3-64 of the header with its own 16 digits as "0".
 * Blobs are written before the batch that points to them; `blobs` is the length of blobs.bin at the time of the batch.
-* Functions, sites and values are known by ids that count within one shard. A value's id may come again: the later row
-  holds. -1 stands for "none" where an id is expected.
-* `spans` says whose the changes are and when they happened: each takes the next so many rows of `changes`. Row i of n
-  (from 1) of a span is given the time start + (stop - start) // n * i. All that is known is that it happened between
-  start and stop: the program does not look at the clock for each change. A change of kind 0 has the id of its value
-  in `number`.
-* `origins` says of a call without a parent in its own shard which call of another shard started its process. If the
-  call has no start in its own shard, it is that other call, which was open when its process forked.
+* Functions, sites and values have ids that count within one shard. A value's id may occur again: the later row counts.
+  -1 means "none" where an id is expected.
+* `spans` assigns changes to calls and times: each span covers the next so many rows of `changes`. Row i of n
+  (from 1) of a span has the time start + (stop - start) // n * i. It is only known to have happened between
+  start and stop, because the program does not read the clock for each change. A change of kind 0 has the id of its
+  value in `number`.
+* `origins` tells, for a call without a parent in its own shard, which call of another shard started its process. If
+  the call has no start in its own shard, it is that other call, which was open when its process forked.
 * All numbers are little-endian; times are nanoseconds since 1970, UTC.
 
 History
     1   the first. `changes` had fields `call`, `time` and `value` in each row; no `spans`.
-    2   spans: 13 bytes a number instead of 37. Added since: `origins`; `norm` and `zeros` of `values`;
+    2   spans: 13 bytes for each number instead of 37. Added since: `origins`; `norm` and `zeros` of `values`;
         `code_hash`, `file_hash` and `source` of `functions`; `mode` of `sites`.
 
 Rule for older versions: a reader reads every version from 1 to its own `FORMAT` and refuses newer ones by name. A
 version changes when an old reader would misread a new file. Columns and struct fields are therefore only ever added,
-found by name, and never take on another meaning; a field that an older file lacks reads as null. Adding one does not
-change the version; leaving one out does.
+are found by name, and never change their meaning; a field that an older file lacks reads as null. Adding one does not
+change the version; removing one does.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ HEADER_DIGITS: Final = 16
 CHECKSUM_BYTES: Final = 8
 
 BLOB_ALIGNMENT: Final = 64
-INLINE_LIMIT: Final = 4096  # a part up to this size rides in the batch: a seek for so little is not worth it
+INLINE_LIMIT: Final = 4096  # a part up to this size is in the batch itself: a seek for so little is not worth it
 
 NO_ID: Final = -1  # "none" where an id is expected
-NO_STEP: Final = -(2**63)  # a null step, as numpy columns show it
+NO_STEP: Final = -(2**63)  # a null step in numpy columns
 
 
 @cache

@@ -1,10 +1,10 @@
-"""Graphs kept beside the records of a run: `graph-<key>.json`, what was run with `record=True`, as a drawing needs it.
+"""Keeps graphs that were run with `record=True` beside the records of a run: `graph-<key>.json`, made for drawing.
 
     {"name": "pipeline",
      "nodes": [{"id": "v3", "label": "tokenize", "kind": "operator", "group": "text", "file": "p.py", "line": 12}, ...],
      "edges": [{"from": "v1", "to": "v3", "label": "text"}, ...]}
 
-The calls of its steps have the module `clew.graph.<key>.<id of the node>`, those of the graph `clew.graph.<key>`.
+Calls of its steps have the module `clew.graph.<key>.<id of the node>`, calls of the graph `clew.graph.<key>`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _LARGEST: Final = 64 << 20
 
 
 def graph_text(drawing: dict[str, Any]) -> tuple[str, bytes]:
-    """The key of a graph, and the file's content."""
+    """The key of a graph, and the content of its file."""
     data = json.dumps(drawing, ensure_ascii=True).encode()
     return sha256(data).hexdigest()[:12], data
 
 
 def write_graph(folder: Path, key: str, data: bytes) -> None:
-    """Put it into a run's folder, whole or not at all; it is there already when it was run before."""
+    """Write the graph into a run's folder as a whole, unless it is there already because it was run before."""
     target = folder / f"graph-{key}.json"
     if target.exists():
         return
@@ -43,20 +43,20 @@ def write_graph(folder: Path, key: str, data: bytes) -> None:
 
 
 def read_graphs(folder: Path) -> dict[str, dict[str, Any]]:
-    """The graphs of a run, by key; one that is damaged is left out."""
-    found = {}
+    """The graphs of a run by key; damaged ones are left out."""
+    drawings = {}
     for path in sorted(folder.glob("graph-*.json")):
-        named = _NAME.fullmatch(path.name)
-        drawing = _read(path) if named else None
-        if named and drawing is not None:
-            found[named[1]] = drawing
-    return found
+        match = _NAME.fullmatch(path.name)
+        drawing = _read_drawing(path) if match else None
+        if match and drawing is not None:
+            drawings[match[1]] = drawing
+    return drawings
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read_drawing(path: Path) -> dict[str, Any] | None:
     try:
-        about = path.lstat()
-        if not stat.S_ISREG(about.st_mode) or about.st_size > _LARGEST:
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
             return None
         drawing = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -70,9 +70,11 @@ def _is_drawing(drawing: Any) -> bool:
     nodes, edges = drawing.get("nodes"), drawing.get("edges")
     if not isinstance(nodes, list) or not isinstance(edges, list):
         return False
-    texts = all(_has(node, "id", "label", "kind", "group", "file") and type(node.get("line")) is int for node in nodes)
-    return texts and all(_has(edge, "from", "to", "label") for edge in edges)
+    node_texts = ("id", "label", "kind", "group", "file")
+    if not all(_has_texts(node, *node_texts) and type(node.get("line")) is int for node in nodes):
+        return False
+    return all(_has_texts(edge, "from", "to", "label") for edge in edges)
 
 
-def _has(something: Any, *keys: str) -> bool:
-    return isinstance(something, dict) and all(isinstance(something.get(key), str) for key in keys)
+def _has_texts(entry: Any, *keys: str) -> bool:
+    return isinstance(entry, dict) and all(isinstance(entry.get(key), str) for key in keys)

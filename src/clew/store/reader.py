@@ -1,4 +1,4 @@
-"""RunReader: a run folder, whole or not, finished or being written."""
+"""RunReader reads a run folder, damaged or not, finished or still being written."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["RunReader", "ShardReader"]
 
 
 class RunReader:
-    """A run with all its shards. What is damaged is told in `problems`; what is whole is there.
+    """A run with all its shards. Everything undamaged can be read; `problems` lists the rest.
 
-    NotARunError if `path` is no run, FormatError if it was written by a newer clew.
+    NotARunError if `path` is not a run, FormatError if a newer clew wrote it.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -26,50 +26,50 @@ class RunReader:
         self.meta: dict[str, Any] = {}
         self.shards: list[ShardReader] = []  # by rank, then by name
         self._meta_problem = ""
-        self._gone: set[str] = set()  # shards that were there and are no more
+        self._removed: set[str] = set()  # shards that were there before
         self._read_meta()
         self.refresh()
 
     def refresh(self) -> bool:
-        """Pick up what was written since; True if anything was."""
-        before = self.meta
+        """Read what was written since the last time; True if there was anything."""
+        old_meta = self.meta
         self._read_meta()
-        news = [shard.refresh() for shard in self.shards]
-        found = self._find_shards()
+        has_new_rows = [shard.refresh() for shard in self.shards]
+        has_new_shards = self._find_shards()
         for shard in self.shards:
-            shard.run_ended = self._ended()
-        return any(news) or found or before != self.meta
+            shard.run_ended = self.meta.get("how") not in (None, "running")
+        return any(has_new_rows) or has_new_shards or old_meta != self.meta
 
     def verify(self) -> None:
-        """Read every byte that was kept; `problems` then tells of all damage, not only of what opening notices."""
+        """Read every byte of the run; `problems` then lists all damage, not only what opening notices."""
         for shard in self.shards:
             shard.verify()
 
     @property
     def problems(self) -> list[str]:
-        """What is damaged or missing, for people."""
-        found = [self._meta_problem] if self._meta_problem else []
-        found += [f"shard {name} is missing" for name in self._missing_shards()]
+        """What is damaged or missing, as messages for people."""
+        messages = [self._meta_problem] if self._meta_problem else []
+        messages += [f"shard {name} is missing" for name in self._missing_shards()]
         for shard in self.shards:
-            found += shard.problems
+            messages += shard.problems
             if shard.missing_end:
-                found.append(f"shard {shard.name}: {shard.missing_end}")
-        if self._stopped():
-            found.append(f"nothing could be written: {self._stopped()}")
-        return found
+                messages.append(f"shard {shard.name}: {shard.missing_end}")
+        if self._stop_reason():
+            messages.append(f"nothing could be written: {self._stop_reason()}")
+        return messages
 
     def incomplete(self) -> list[str]:
-        """Why this run may not hold all that was recorded; nothing if it is known to."""
+        """Why this run may lack something that was recorded; empty if it is known to be complete."""
         reasons = [shard.missing_end for shard in self.shards if shard.missing_end]
-        return reasons + ([f"nothing could be written: {self._stopped()}"] if self._stopped() else [])
+        return reasons + ([f"nothing could be written: {self._stop_reason()}"] if self._stop_reason() else [])
 
-    def _stopped(self) -> str:
+    def _stop_reason(self) -> str:
         """Why the process that opened the run could not even begin to write."""
         reason = self.meta.get("stopped")
         return reason if isinstance(reason, str) and not self.shards else ""
 
     def _read_meta(self) -> None:
-        """A damaged or missing page is only a problem where records are; else this is no run."""
+        """Read run.json. If it is damaged or missing, this is still a run if there are records."""
         try:
             self.meta, self._meta_problem = read_checked_meta(self.path)
         except (NotARunError, FormatError) as error:
@@ -81,7 +81,7 @@ class RunReader:
         return any(size_of(folder / RECORDS_NAME) is not None for folder in self._shard_folders())
 
     def _shard_folders(self) -> list[Path]:
-        """The folders of shards; links are not followed, for they may lead anywhere."""
+        """The folders of shards; links are not followed, as they may lead anywhere."""
         shards = self.path / SHARDS_NAME
         if shards.is_symlink():
             return []
@@ -92,18 +92,15 @@ class RunReader:
             return []
 
     def _find_shards(self) -> bool:
-        known = {shard.name for shard in self.shards}
+        known_names = {shard.name for shard in self.shards}
         folders = self._shard_folders()
-        self._gone = known - {folder.name for folder in folders}
-        new = [ShardReader(folder) for folder in folders if folder.name not in known]
+        self._removed = known_names - {folder.name for folder in folders}
+        new = [ShardReader(folder) for folder in folders if folder.name not in known_names]
         self.shards = sorted(self.shards + new, key=lambda shard: (shard.rank, shard.name))
         return bool(new)
 
     def _missing_shards(self) -> list[str]:
-        """Shards that run.json lists, or that were here before, and that are not there."""
+        """Shards that run.json lists, or that existed before, but that are not there now."""
         listed = self.meta.get("shards")
         names = {name for name in listed if isinstance(name, str)} if isinstance(listed, list) else set()
-        return sorted(self._gone | (names - {shard.name for shard in self.shards}))
-
-    def _ended(self) -> bool:
-        return self.meta.get("how") not in (None, "running")
+        return sorted(self._removed | (names - {shard.name for shard in self.shards}))

@@ -1,7 +1,7 @@
-"""Why a shard is not complete, if its process could still say so.
+"""The state file of a shard, in which its process notes why the shard is not complete.
 
-A small file of a fixed size, written when the shard is made and overwritten in place: on a full disk there is no room
-for a new note, but there is for this one. Whether a shard is complete is told by the end of its stream alone.
+The file is small and of fixed size. It is written when the shard is created and overwritten in place, because
+a full disk has no space for a new file. Only the end of the stream shows whether a shard is complete.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Stop(NamedTuple):
 
 
 class StateFile:
-    """The file of a shard that is being written."""
+    """The state file of a shard that is being written."""
 
     def __init__(self, folder: Path) -> None:
         self._file = io.FileIO(folder / STATE_NAME, "x")
@@ -42,19 +42,19 @@ class StateFile:
         write_all(self._file, json.dumps(state).encode("ascii").ljust(_SIZE)[:_SIZE])
 
     def stop(self, reason: str) -> None:
-        """Nothing more is written, for this reason."""
+        """Note why nothing more is written."""
         shortened = reason.encode("ascii", "replace").decode("ascii")[:_LONGEST_REASON]
         try:
             self._write({"state": "stopped", "time": time.time_ns(), "reason": shortened})
         except (OSError, ValueError):
-            pass  # the stream has no end: readers know that something is missing, though not why
+            pass  # the stream has no end, so readers know that something is missing, though not why
 
     def close(self) -> None:
         self._file.close()
 
 
 def read_stop(folder: Path) -> Stop | None:
-    """When and why the process of a shard stopped writing; None if it did not, or could not say so."""
+    """When and why the process of a shard stopped writing; None if it did not, or could not note it."""
     try:
         with open_regular(folder / STATE_NAME) as file:
             state = json.loads(bytes(read_exactly(file, 0, _SIZE)))

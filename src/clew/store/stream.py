@@ -1,4 +1,4 @@
-"""RecordStream: the whole batches of a records.arrow, whatever else is in it, also while it grows."""
+"""RecordStream reads the complete batches of a records.arrow, whatever else is in it, also while it grows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from clew.errors import FormatError
-from clew.store.checking import is_compressed, is_plain, require_own_bytes, require_sense
+from clew.store.checking import is_compressed, is_plain, require_own_bytes, require_valid_rows
 from clew.store.files import read_range, size_of
 from clew.store.format import FORMAT, schema
 from clew.store.framing import End, Frame, Gap, frames, header_is_whole, header_length
@@ -21,7 +21,7 @@ _FORMAT_KEY: Final = b"clew.format"
 
 
 class Batch(NamedTuple):
-    """One flush: the rows of each table that has any, how long the blob file was then, and when that was, in ns."""
+    """One flush: the rows of each non-empty table, the length of the blob file then, and the time in ns."""
 
     tables: dict[str, pa.StructArray]
     blob_length: int
@@ -29,31 +29,31 @@ class Batch(NamedTuple):
 
 
 class RecordStream:
-    """Reads on from where it stopped. What is not whole is told: `damage` for good, `tail` as long as it stands."""
+    """Continues to read where it stopped. `damage` lists permanent damage; `tail` is the problem at the end, if any."""
 
     def __init__(self, path: Path) -> None:
         self.damage: list[str] = []
-        self.tail = ""  # what is wrong at the end; a writer at work may still set it right
-        self.closed = False  # the writer said it was done
+        self.tail = ""  # an active writer may still complete the end
+        self.closed = False  # the writer has closed the stream
         self._path = path
-        self._position = 0  # up to here everything is read
+        self._position = 0  # everything before is read
         self._size = 0
         self._signature: tuple[int, int] | None = None
-        self._foreign = False  # whole, but not written by clew
-        self._schema: pa.Schema | None = None  # None until the header is past
+        self._foreign = False  # complete, but not written by clew
+        self._schema: pa.Schema | None = None  # None until the header is read
 
     def read_new(self) -> list[Batch]:
-        """The batches that are whole now and were not yet given."""
+        """The batches that were completed since the last call."""
         try:
-            if not self._changed():
+            if not self._has_changed():
                 return []
             data = read_range(self._path, self._position, self._size)
         except OSError as error:
             self.tail = f"{self._path.name} cannot be read: {error}"
             return []
-        return self._batches(data)
+        return self._read_batches(data)
 
-    def _changed(self) -> bool:
+    def _has_changed(self) -> bool:
         size = size_of(self._path)
         if size is None:
             self.tail = f"{self._path.name} is missing"
@@ -69,7 +69,7 @@ class RecordStream:
             return False
         return True
 
-    def _batches(self, data: pa.Buffer) -> list[Batch]:
+    def _read_batches(self, data: pa.Buffer) -> list[Batch]:
         self.tail = ""
         view = memoryview(data).cast("B")
         base = self._position
@@ -77,143 +77,147 @@ class RecordStream:
             return []
         if self._foreign:
             return []
-        found: list[Batch] = []
+        batches: list[Batch] = []
         gap: Gap | None = None
         for item in frames(view[self._position - base :], self._position):
             if isinstance(item, Gap):
-                gap = item  # damage only if something whole follows: else the writer may be in the middle of it
+                gap = item  # damage only if something complete follows: else the writer may be in the middle of it
                 continue
             if gap is not None or self.closed:
-                self._tell_gap(gap)
+                self._report_gap(gap)
                 gap = None
             self._position = item.stop
             self.closed = isinstance(item, End)
             if isinstance(item, Frame):
-                found += self._decode(data.slice(item.start - base, item.stop - item.start), item)
+                batches += self._decode_batch(data.slice(item.start - base, item.stop - item.start), item)
         if gap is not None:
-            self._tell_tail(view[gap.start - base :], gap)
-        return found
+            self._report_tail(view[gap.start - base :], gap)
+        return batches
 
     def _read_header(self, view: memoryview) -> bool:
-        """Take the schema from the header, or do without; False if nothing can be read yet."""
+        """Take the schema from the header, or from the format if it is damaged; False if nothing can be read yet."""
         length = header_length(view)
         if length is None or length > len(view) or not header_is_whole(bytes(view[:length])):
             return self._do_without_header(view)
         try:
-            written = pa.ipc.read_schema(pa.py_buffer(view[:length]))
-        except Exception:  # pyarrow has many ways to say that a schema is none
+            file_schema = pa.ipc.read_schema(pa.py_buffer(view[:length]))
+        except Exception:  # pyarrow raises many kinds of errors for an invalid schema
             return self._do_without_header(view)
-        version = _version(written)
+        version = _format_version(file_schema)
         if version > FORMAT:
             raise FormatError(
                 "newer-format",
-                f"{self._path} is of format {version}; this clew reads up to {FORMAT}.",
+                f"{self._path} has format {version}; this clew reads up to {FORMAT}.",
                 "Install a newer clew to read it.",
             )
-        self._schema = written
+        self._schema = file_schema
         self._position = length
-        self._foreign = not _is_ours(written)
+        self._foreign = not _has_clew_schema(file_schema)
         if self._foreign:
             self.damage.append(f"the header of {self._path.name} is not one that clew wrote")
         return True
 
     def _do_without_header(self, view: memoryview) -> bool:
-        """A damaged header is no loss, as long as whole batches follow: the schema is known."""
+        """A damaged header costs nothing if complete batches follow, because the schema is known."""
         if not any(isinstance(item, Frame) for item in frames(view, 0)):
             self.tail = f"{self._path.name} is empty" if not len(view) else f"{self._path.name} has no whole header"
             return False
         self._schema = schema()
         return True
 
-    def _decode(self, message: pa.Buffer, frame: Frame) -> list[Batch]:
-        """The batch of a message with the right checksum; none if its content makes no sense all the same."""
+    def _decode_batch(self, message: pa.Buffer, frame: Frame) -> list[Batch]:
+        """The batch of a message with a correct checksum; none if its content is invalid nevertheless."""
         try:
-            read = pa.ipc.read_message(message)
-            if is_compressed(memoryview(read.metadata)):
+            arrow_message = pa.ipc.read_message(message)
+            if is_compressed(memoryview(arrow_message.metadata)):
                 raise ValueError("it is compressed")
-            found = pa.ipc.read_record_batch(read, self._schema)
-            found.validate(full=True)
-            require_own_bytes(found, len(message))
-            return [_batch(found)]
-        except Exception as error:  # pyarrow has many ways to say that a message is none
-            what = f"the batch at byte {frame.start:,} of {self._path.name} makes no sense: {error!s:.200}"
-            self.damage.append(what)
+            record_batch = pa.ipc.read_record_batch(arrow_message, self._schema)
+            record_batch.validate(full=True)
+            require_own_bytes(record_batch, len(message))
+            return [_make_batch(record_batch)]
+        except Exception as error:  # pyarrow raises many kinds of errors for an invalid message
+            position = f"{frame.start:,} of {self._path.name}"
+            self.damage.append(f"the batch at byte {position} makes no sense: {error!s:.200}")
             return []
 
-    def _tell_gap(self, gap: Gap | None) -> None:
+    def _report_gap(self, gap: Gap | None) -> None:
         name = self._path.name
         if gap is None:
-            self.damage.append(f"{name} goes on after its end")
+            self.damage.append(f"{name} continues after its end")
         elif gap.start == 0:
             self.damage.append(f"the first {gap.stop:,} bytes of {name}, with its header, are damaged")
         else:
             self.damage.append(f"bytes {gap.start:,} to {gap.stop:,} of {name} are damaged; what they held is lost")
 
-    def _tell_tail(self, rest: memoryview, gap: Gap) -> None:
+    def _report_tail(self, rest: memoryview, gap: Gap) -> None:
         name, length = self._path.name, len(rest)
         if self.closed:
-            self.tail = f"{length:,} bytes follow the end of {name}; they are no records"
+            self.tail = f"{length:,} bytes follow the end of {name}; they are not records"
         elif not np.frombuffer(rest, np.uint8).any():
             self.tail = f"{name} ends with {length:,} zero bytes, where records may have been"
         else:
             self.tail = f"the last {length:,} bytes of {name}, from byte {gap.start:,}, are not a whole batch"
 
 
-def _version(written: pa.Schema) -> int:
+def _format_version(file_schema: pa.Schema) -> int:
     try:
-        return int((written.metadata or {})[_FORMAT_KEY])
+        return int((file_schema.metadata or {})[_FORMAT_KEY])
     except (KeyError, ValueError, OverflowError):
         return 0
 
 
-def _is_ours(written: pa.Schema) -> bool:
-    """True if every column that we know has, where it is there, the type that we know, and any other a plain one."""
-    if _version(written) < 1 or not all(is_plain(field.type) for field in written):
+def _has_clew_schema(file_schema: pa.Schema) -> bool:
+    """True if every column of the format that exists has the format's type, and every other a plain type."""
+    if _format_version(file_schema) < 1 or not all(is_plain(field.type) for field in file_schema):
         return False
-    return all(_fits(ours, written.field(ours.name)) for ours in schema() if written.get_field_index(ours.name) >= 0)
+    return all(
+        _field_fits(expected, file_schema.field(expected.name))
+        for expected in schema()
+        if file_schema.get_field_index(expected.name) >= 0
+    )
 
 
-def _fits(ours: pa.Field, theirs: pa.Field) -> bool:
-    if pa.types.is_list(ours.type):
-        return pa.types.is_list(theirs.type) and _fits(ours.type.value_field, theirs.type.value_field)
-    if not pa.types.is_struct(ours.type):
-        return bool(ours.type == theirs.type)
-    return pa.types.is_struct(theirs.type) and all(_has(theirs.type, field) for field in ours.type)
+def _field_fits(expected: pa.Field, file_field: pa.Field) -> bool:
+    if pa.types.is_list(expected.type):
+        return pa.types.is_list(file_field.type) and _field_fits(expected.type.value_field, file_field.type.value_field)
+    if not pa.types.is_struct(expected.type):
+        return bool(expected.type == file_field.type)
+    return pa.types.is_struct(file_field.type) and all(_struct_has(file_field.type, field) for field in expected.type)
 
 
-def _has(struct: pa.StructType, field: pa.Field) -> bool:
-    """A field may be missing in an older file if it can be null."""
+def _struct_has(struct: pa.StructType, field: pa.Field) -> bool:
+    """Whether a struct has a field with a fitting type; an older file may lack a nullable one."""
     at = struct.get_field_index(field.name)
-    return field.nullable if at < 0 else _fits(field, struct.field(at))
+    return field.nullable if at < 0 else _field_fits(field, struct.field(at))
 
 
-def _batch(found: pa.RecordBatch) -> Batch:
-    """ValueError if it is valid for Arrow but no flush: not one row, or null where something must be."""
-    if found.num_rows != 1:
-        raise ValueError(f"it has {found.num_rows} rows")
-    tables = {name: _rows(found, name) for name, _ in _required()}
-    for name, fields in _required():
+def _make_batch(record_batch: pa.RecordBatch) -> Batch:
+    """ValueError if the record batch is not a flush: if it has not one row, or nulls where the format has none."""
+    if record_batch.num_rows != 1:
+        raise ValueError(f"it has {record_batch.num_rows} rows")
+    tables = {name: _table_rows(record_batch, name) for name, _ in _required_fields()}
+    for name, fields in _required_fields():
         table = tables[name]
         if table is not None:
             _require_no_nulls(table, fields)
-    require_sense(tables)
-    blobs = found.column("blobs")[0].as_py() if "blobs" in found.schema.names else 0
-    time = found.column("time")[0].as_py() if "time" in found.schema.names else 0
+    require_valid_rows(tables)
+    blobs = record_batch.column("blobs")[0].as_py() if "blobs" in record_batch.schema.names else 0
+    time = record_batch.column("time")[0].as_py() if "time" in record_batch.schema.names else 0
     return Batch({name: table for name, table in tables.items() if table is not None}, blobs or 0, time or 0)
 
 
 @cache
-def _required() -> list[tuple[str, list[str]]]:
-    """The tables of a flush, each with those of its fields that are never null."""
+def _required_fields() -> list[tuple[str, list[str]]]:
+    """The tables of a flush, each with its fields that are never null."""
     tables = [field for field in schema() if pa.types.is_list(field.type)]
     return [(table.name, [f.name for f in table.type.value_type if not f.nullable]) for table in tables]
 
 
-def _rows(found: pa.RecordBatch, name: str) -> pa.StructArray | None:
+def _table_rows(record_batch: pa.RecordBatch, name: str) -> pa.StructArray | None:
     """The structs of a table; None if there are none."""
-    if found.schema.get_field_index(name) < 0:
+    if record_batch.schema.get_field_index(name) < 0:
         return None
-    rows = found.column(name)[0].values
+    rows = record_batch.column(name)[0].values
     return rows if rows is not None and len(rows) else None
 
 
@@ -221,7 +225,7 @@ def _require_no_nulls(table: pa.StructArray, fields: list[str]) -> None:
     columns = [table, *(table.field(name) for name in fields)]
     for column in columns:
         if column.null_count:
-            raise ValueError("something is missing in it")
+            raise ValueError("it lacks required cells")
         if pa.types.is_list(column.type) and pa.types.is_struct(column.type.value_type):  # the parts of values
             parts = column.flatten()
             _require_no_nulls(parts, ["offset", "length"])

@@ -1,4 +1,4 @@
-"""ShardWriter: the records of one process, given to the operating system one flush at a time."""
+"""ShardWriter writes the records of one process and hands them to the operating system flush by flush."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from clew.records import Kept, Note, Summary, Value
-from clew.store.blobs import BlobWriter, Part, cost
+from clew.store.blobs import BlobWriter, Part, max_growth
 from clew.store.encode import UNSEALED, encode
 from clew.store.files import write_all
 from clew.store.folder import host_slug
@@ -28,12 +28,12 @@ _ARRAY_SHARE: Final = 0.9  # of the disk budget; the rest is for records, which 
 
 
 class ShardWriter:
-    """Writes a new shard of `run_folder`. Not for two threads at once, and not for a forked child.
+    """Writes a new shard of `run_folder`. It must not be used by two threads at once, or in a forked child.
 
-    When `write` returns, the flush is with the operating system: `kill -9` does not take it back. When it raises
-    OSError, nothing of that flush is in the file; the same flush may be given again later.
-    `disk` bounds the bytes of this shard: arrays that go beyond 90 % of it are kept as summaries that say so, and
-    `write` raises OSError (EDQUOT) when the records themselves would.
+    When `write` returns, the operating system has the flush, and `kill -9` cannot undo it. When it raises OSError,
+    nothing of that flush is in the file, and the same flush may be written again later.
+    `disk` limits the bytes of this shard: arrays beyond 90 % of it are kept as summaries that tell why, and `write`
+    raises OSError (EDQUOT) if the records themselves would exceed it.
     """
 
     def __init__(
@@ -46,10 +46,10 @@ class ShardWriter:
         disk: int | None = None,
         summarise: Callable[[Value], Summary] = lambda value: value.summary,
     ) -> None:
-        self._summarise = summarise  # what is left of a value that does not fit any more
+        self._summarise = summarise  # makes the summary of a value that does not fit any more
         self.folder = _new_shard_folder(run_folder, host, rank, pid)
-        self.writing_since: float | None = None  # by the monotonic clock, while bytes are being handed over
-        self.dropped = 0  # values whose bytes the disk budget did not allow
+        self.writing_since: float | None = None  # by the monotonic clock, while bytes are being written
+        self.dropped = 0  # values whose bytes did not fit the disk budget
         self._disk = disk
         self._owner = os.getpid()
         self._records: io.RawIOBase = io.FileIO(self.folder / RECORDS_NAME, "x")
@@ -68,7 +68,7 @@ class ShardWriter:
 
     @property
     def bytes_written(self) -> int:
-        """Bytes of this shard on disk."""
+        """The size of this shard on disk."""
         return self._length + self._blobs.length
 
     def write(self, flush: Flush) -> None:
@@ -81,22 +81,22 @@ class ShardWriter:
                 raise OSError(errno.EDQUOT, f"the run's disk budget of {self._disk:,} bytes is used up")
             self._append(seal_batch(message, self._length, UNSEALED))
         except BaseException:
-            self._take_back_blobs()
+            self._roll_back_blobs()
             raise
         self._blobs.mark()
         self.dropped += dropped
 
     def sync(self) -> None:
-        """Nothing is held back in Python, so there is nothing to push; OSError if the files are no longer there."""
+        """Nothing is buffered in Python, so nothing is written; OSError if the files no longer exist."""
         self._require_usable()
 
     def stop(self, reason: str) -> None:
-        """Say that what comes from now on is not written, and why; as far as that can still be said."""
+        """Note, if that is still possible, why nothing more is written."""
         if os.getpid() == self._owner:
             self._state.stop(reason)
 
     def close(self, *, complete: bool = True) -> None:
-        """Let go of the files, and mark the stream as complete if it is. A forked child only lets go of its copies."""
+        """Close the files, and mark the stream as complete if it is. A forked child only closes its copies."""
         try:
             if complete and not self._records.closed and os.getpid() == self._owner:
                 self._append(END_OF_STREAM)
@@ -110,42 +110,42 @@ class ShardWriter:
             raise OSError(errno.EBADF, "this shard is closed", str(self.folder))
         if os.getpid() != self._owner:
             raise OSError(errno.EBADF, f"this shard belongs to process {self._owner}", str(self.folder))
-        # Writing to a deleted file succeeds and keeps nothing: the only sign is that the name is gone.
+        # Writing to a deleted file succeeds but keeps nothing; only the missing name shows it.
         if os.stat(self.folder / RECORDS_NAME).st_ino != self._inode:
             raise FileNotFoundError(errno.ENOENT, "this shard was replaced", str(self.folder))
 
     def _append(self, data: bytes | memoryview) -> None:
-        """All of `data` or none: nothing may ever follow half a batch."""
+        """Write all of `data` or none of it: nothing may ever follow half a batch."""
         self.writing_since = time.monotonic()
         try:
             write_all(self._records, data)
         except BaseException:
-            self._cut_back()
+            self._truncate_records()
             raise
         finally:
             self.writing_since = None
         self._length += len(data)
 
-    def _cut_back(self) -> None:
+    def _truncate_records(self) -> None:
         try:
             self._records.truncate(self._length)
             self._records.seek(self._length)
         except OSError:
-            self._records.close()  # for good; readers step over the half batch
+            self._records.close()  # no more writing; readers skip the half batch
 
-    def _take_back_blobs(self) -> None:
+    def _roll_back_blobs(self) -> None:
         try:
             self._blobs.rollback()
         except OSError:
-            pass  # bytes that nothing points to do no harm
+            pass  # bytes that nothing refers to do no harm
 
     def _put_blobs(self, flush: Flush) -> tuple[Flush, list[list[Part]], int]:
-        """Write the parts of all values; where the budget does not allow it, the value becomes a summary."""
+        """Write the parts of all values; a value that does not fit the budget becomes a summary."""
         parts: list[list[Part]] = []
         values: list[tuple[int, Value]] = []
         dropped = 0
         for id, value in flush.values:
-            if not self._affordable(value):
+            if not self._fits_budget(value):
                 value = self._without_bytes(value)
                 dropped += 1
             values.append((id, value))
@@ -153,14 +153,14 @@ class ShardWriter:
             parts.append(list(map(self._blobs.put, value.parts, digests)))
         if not dropped:
             return flush, parts, 0
-        # said with the first one, not at the end: a killed process has no end
+        # noted with the first one and not at the end, because a killed process has no end
         notes = flush.notes if self.dropped else [*flush.notes, self._budget_note()]
         return replace(flush, values=values, notes=notes), parts, dropped
 
-    def _affordable(self, value: Value) -> bool:
+    def _fits_budget(self, value: Value) -> bool:
         if self._disk is None or not value.parts:
             return True
-        return self.bytes_written + sum(map(cost, value.parts)) <= self._disk * _ARRAY_SHARE
+        return self.bytes_written + sum(map(max_growth, value.parts)) <= self._disk * _ARRAY_SHARE
 
     def _without_bytes(self, value: Value) -> Value:
         why = f"the run's disk budget of {self._disk:,} bytes is used up"
@@ -173,7 +173,7 @@ class ShardWriter:
 
 
 def _new_shard_folder(run_folder: Path, host: str, rank: int, pid: int) -> Path:
-    """A folder nobody else has: a process id may come again, in another container or after a restart."""
+    """A new folder; a process id may occur again, in another container or after a restart."""
     shards = run_folder / SHARDS_NAME
     shards.mkdir(exist_ok=True)
     stem = f"{host_slug(host)}-r{int(rank)}-{int(pid)}"

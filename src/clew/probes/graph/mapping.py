@@ -360,7 +360,7 @@ class Processes(local.Processes):
 
     def __init__(self, graph: Graph, how: How, workers: int, *, whole: bool = False) -> None:
         with ExitStack() as stack:
-            super().__init__(_bundled(graph, how, stack, here=True), workers, whole=whole)
+            super().__init__(_bundled(graph, how, stack, here=True), workers, in_full=whole)
             self._stack = stack.pop_all()
 
     def close(self) -> None:
