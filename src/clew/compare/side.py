@@ -18,7 +18,7 @@ from clew.compare.preorder import beneath, depths, preorder, ranks, sizes
 from clew.compare.settings import Names, Settings
 from clew.compare.stepping import call_marks
 from clew.compare.stored import ShardValues
-from clew.history.noted import checked
+from clew.history.noted import check_annotation
 from clew.history.steps import plain_step
 from clew.history.table import is_sorted, look_up
 from clew.records import Kind
@@ -173,7 +173,7 @@ class Side:
         return out
 
     def _item(self, value: Any) -> int:
-        noted = checked(value)[0] if isinstance(value, dict) else {}
+        noted = check_annotation(value)[0] if isinstance(value, dict) else {}
         ids = noted.get("ids")
         return self.words.items.number(f"{noted.get('source', '')}:{ids!r}") if ids else 0
 

@@ -94,15 +94,15 @@ def chosen_by(opened: Opened, query: Query) -> Chosen | None:
 def _chosen(
     opened: Opened, function: str | None, name: str | None, stage: str | None, errors: bool, slow: str | None
 ) -> Chosen:
-    from clew.history.tree import _upwards
+    from clew.history.tree import with_ancestors
 
     view = opened.tables
     tree = _tree(opened, function, name, errors, slow)
-    fits = tree._asked_for if tree.filtered else np.ones(len(view.calls), dtype=np.bool_)
+    fits = tree._selected if tree.filtered else np.ones(len(view.calls), dtype=np.bool_)
     if stage is None:
-        return Chosen(fits, tree._kept, name)
+        return Chosen(fits, tree._shown, name)
     fits = fits & np.concatenate([np.zeros(0, dtype=np.bool_), *(_in_stage(one, stage) for one in view.calls.shards)])
-    return Chosen(fits, _upwards(fits, view.calls.parents), name)
+    return Chosen(fits, with_ancestors(fits, view.calls.parents), name)
 
 
 def _tree(opened: Opened, function: str | None, name: str | None, errors: bool, slow: str | None) -> Tree:

@@ -66,7 +66,7 @@ class Branches(Protocol):
     def events(self, call: Any) -> Sequence[Any]:
         """Changes and calls, in the order they happened."""
 
-    def tells(self, call: Any) -> bool:
+    def is_selected(self, call: Any) -> bool:
         """Whether it is told in full; else only what it called is shown."""
 
 
@@ -86,7 +86,7 @@ class OneCall:
         events: Sequence[Any] = call.events
         return events
 
-    def tells(self, call: Any) -> bool:
+    def is_selected(self, call: Any) -> bool:
         return True
 
 
@@ -218,7 +218,7 @@ class _Drawing:
 
     def inside(self, call: Any, depth: int) -> Iterator[Any]:
         """Lines and calls under a call: inputs, what happened, how it ended."""
-        told = self._tree.tells(call)
+        told = self._tree.is_selected(call)
         inputs = call.args
         if told:
             for name, value in inputs.items():
