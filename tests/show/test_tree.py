@@ -236,7 +236,7 @@ def test_a_pipe_gets_whole_plain_lines(terminal: Terminal) -> None:
 
 def test_wide_characters_are_cut_by_the_cells_they_take(terminal: Terminal) -> None:
     lines = list(tree_lines(FakeTree(FakeCall("日" * 60))))  # type: ignore[arg-type]
-    (line,) = _without_colours(Pen(terminal).written(lines))
+    (line,) = _without_colours(Pen(terminal).render(lines))
     assert len(line) < 22
 
 
