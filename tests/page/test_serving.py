@@ -14,7 +14,7 @@ import pytest
 import clew
 from clew.errors import OptionError, PageError
 from clew.page import serving
-from clew.page.serving import HOST, Served, bound, open_browser, route_to
+from clew.page.serving import HOST, Served, bound_socket, open_browser, route_to
 from clew.page.shelf import Shelf, run_id
 
 
@@ -68,7 +68,7 @@ def test_a_port_in_use_is_an_error_if_it_was_asked_for() -> None:
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(PageError, match=f"Port {port} is in use"):
-            bound(port)
+            bound_socket(port)
 
 
 def test_without_one_asked_for_a_free_port_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,14 +76,14 @@ def test_without_one_asked_for_a_free_port_is_chosen(monkeypatch: pytest.MonkeyP
         taken.bind((HOST, 0))
         taken.listen()
         monkeypatch.setattr(serving, "PORT", taken.getsockname()[1])
-        with bound(None) as found:
+        with bound_socket(None) as found:
             assert found.getsockname()[1] != taken.getsockname()[1]
 
 
 @pytest.mark.parametrize("port", [-1, 65536])
 def test_a_number_that_is_no_port_is_refused(port: int) -> None:
-    with pytest.raises(OptionError, match="no port"):
-        bound(port)
+    with pytest.raises(OptionError, match="not a valid port"):
+        bound_socket(port)
 
 
 def test_the_first_page_is_that_of_the_runs_that_were_named(tmp_path: Path) -> None:

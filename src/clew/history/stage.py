@@ -35,7 +35,7 @@ def unknown_part_error(
     remedy = nearest(str(requested), valid_names)
     if not remedy.startswith("there is") and valid_names:
         remedy = f"{remedy} There is {', '.join(f'`{name}`' for name in valid_names)}."
-    return UnknownPartError("unknown_part_error-part-of-trace", f"{message};", f"{remedy} {addition}".strip())
+    return UnknownPartError("unknown-part-of-trace", f"{message};", f"{remedy} {addition}".strip())
 
 
 class StageCall(Displayed):
