@@ -126,7 +126,7 @@ def test_hasattr_dir_and_completion_know_what_there_is(trace: Trace) -> None:
     assert trace.load._ipython_key_completions_() == ["Images.__getitem__", "decode"]
 
 
-def test_items_of_two_datasets_with_one_index_are_told_apart() -> None:
+def test_items_of_two_datasets_with_one_index_are_distinguished() -> None:
     trace = Trace.of([passage("a", "f", 1, (7,), source="train"), passage("a", "f", 2, (7,), source="val")])
     with pytest.raises(OptionError, match="source='train', source='val'"):
         trace.item(7)
@@ -141,9 +141,9 @@ def test_true_is_not_the_item_one() -> None:
 
 
 def test_what_an_item_is_called_holds_in_every_stage() -> None:
-    made = passage("load", "f", 1, (5,), called="file-5")
+    passage_made = passage("load", "f", 1, (5,), called="file-5")
     later = passage("use", "g", 2, (5,))
-    assert [p.ids for p in with_later_knowledge([later, made])] == [("file-5",), ("file-5",)]
+    assert [p.ids for p in with_later_knowledge([later, passage_made])] == [("file-5",), ("file-5",)]
 
 
 def test_the_order_in_which_collate_put_the_rows_holds_for_the_stages_after_it() -> None:
@@ -157,7 +157,7 @@ def test_the_order_in_which_collate_put_the_rows_holds_for_the_stages_after_it()
     ]
 
 
-def test_where_collate_has_lost_the_rows_nobody_is_given_the_row_of_the_sampler() -> None:
+def test_where_collate_has_lost_the_rows_no_item_gets_the_row_of_the_sampler() -> None:
     sampler = passage("sampler", "s", 1, (5, 6), batch=0, by_row=True)
     collate = passage("collate", "f", 2, (5, 6), batch=0, lost="rows are alike")
     trace = Trace.of([sampler, collate])
