@@ -11,12 +11,12 @@ from history.writing import Written, simple_run
 
 
 def test_a_change_knows_everything_about_itself(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     call = shard.call("f")
     shard.change(call, "x", [1], line=4, at=50)
     shard.close()
-    (change,) = written.open().changes("x")
+    (change,) = writer.open().changes("x")
     assert (change.name, change.value, change.line, change.step, change.time) == ("x", [1], 4, 0, 0.05)
     assert change.function == "f"
     assert change.call is not None
@@ -30,25 +30,25 @@ def test_a_value_is_read_back_once(tmp_path: Path) -> None:
 
 
 def test_all_changes_come_in_order_of_time_across_names_and_processes(tmp_path: Path) -> None:
-    written = Written(tmp_path)
+    writer = Written(tmp_path)
     for rank in (0, 1):
-        shard = written.shard(rank)
+        shard = writer.shard(rank)
         call = shard.call(at=0)
         shard.change(call, "x", rank, at=10 + rank)
         shard.change(call, "y", rank, at=20 + rank)
         shard.close()
-    assert [(c.name, c.value) for c in written.open().changes()] == [("x", 0), ("x", 1), ("y", 0), ("y", 1)]
+    assert [(c.name, c.value) for c in writer.open().changes()] == [("x", 0), ("x", 1), ("y", 0), ("y", 1)]
 
 
 def test_changes_at_the_same_moment_keep_the_order_they_were_written_in(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     call = shard.call(at=0)
     for value in range(20):
         shard.change(call, "x", value, at=5)
     shard.change(call, "x", 99, at=4)
     shard.close()
-    assert written.open()["x"].values == [99, *range(20)]
+    assert writer.open()["x"].values == [99, *range(20)]
 
 
 def test_a_deletion_is_a_change(tmp_path: Path) -> None:
@@ -56,14 +56,14 @@ def test_a_deletion_is_a_change(tmp_path: Path) -> None:
     assert changes[1].value is DELETED
 
 
-def test_rows_that_carry_the_step_are_no_changes(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+def test_rows_that_carry_the_step_are_not_changes(tmp_path: Path) -> None:
+    writer = Written(tmp_path)
+    shard = writer.shard()
     call = shard.call()
     shard.step(call, 1)
     shard.change(call, "x", 2)
     shard.close()
-    run = written.open()
+    run = writer.open()
     assert run.names == ["x"]
     assert [change.name for change in run.changes()] == ["x"]
     assert run.calls()[0].data == {"x": [2]}
@@ -77,34 +77,34 @@ def test_a_slice_is_again_a_sequence_of_changes(tmp_path: Path) -> None:
 
 
 def test_a_change_whose_call_was_lost_has_none(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     shard.change(shard.call(), "x", 1)
     shard._rows[0] = (99, *shard._rows[0][1:])
     shard.close()
-    assert written.open().changes("x")[0].call is None
+    assert writer.open().changes("x")[0].call is None
 
 
 def test_a_value_whose_record_was_lost_says_so(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     shard.change(shard.call(), "x", [1])
     shard._flush.values.clear()
     shard.close()
-    value = written.open()["x"][0]
+    value = writer.open()["x"][0]
     assert isinstance(value, NotKept)
     assert "lost" in value.why
 
 
 def test_rows_whose_site_was_lost_are_there_without_a_name(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     call = shard.call()
     shard.change(call, "x", 1)
     for site in (0, 999_999):
         shard._rows.append((call, site, shard.now, 1, 2.0))
     shard.close()
-    run = written.open()
+    run = writer.open()
     assert run.names == ["x", "<unknown>"]
     assert run.calls()[0].data == {"x": [1], "<unknown>": [2.0, 2.0]}
     assert run["<unknown>"].lines == [0, 0]
@@ -113,13 +113,13 @@ def test_rows_whose_site_was_lost_are_there_without_a_name(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("site", [-5, 2**31 - 1])
 def test_rows_with_a_number_no_site_has_do_no_harm(tmp_path: Path, site: int) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     call = shard.call()
     shard.change(call, "x", 1)
     shard._rows.append((call, site, shard.now, 1, 2.0))
     shard.close()
-    run = written.open()
+    run = writer.open()
     assert run["x"].values == [1]
     assert {change.name for change in run.changes()} <= {"x", "<unknown>"}
     assert run.calls()[0].data["x"] == [1]
@@ -128,14 +128,14 @@ def test_rows_with_a_number_no_site_has_do_no_harm(tmp_path: Path, site: int) ->
 @pytest.mark.parametrize("processes", [1, 3])
 def test_many_names_asked_for_one_after_the_other_have_their_own_rows(tmp_path: Path, processes: int) -> None:
     """After a few names all rows are sorted by name; the answers must not change."""
-    written = Written(tmp_path)
+    writer = Written(tmp_path)
     for process in range(processes):
-        shard = written.shard(process=process)
+        shard = writer.shard(process=process)
         call = shard.call(at=0)
         for value in range(200):
             shard.change(call, f"n{value % 11}", value, at=value * 10 + process)
         shard.close()
-    run = written.open()
+    run = writer.open()
     for number in range(11):
         expected = [value for value in range(200) if value % 11 == number for _ in range(processes)]
         assert run[f"n{number}"].values == expected

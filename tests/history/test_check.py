@@ -60,7 +60,7 @@ class Pipeline:
 
 
 def kinds(findings: Any) -> list[str]:
-    return [one.kind for one in findings]
+    return [finding.kind for finding in findings]
 
 
 def warned(findings: Findings) -> list[str]:
@@ -100,14 +100,14 @@ def test_the_report_has_the_warnings_with_remedies_and_then_a_table_of_changes()
 
 
 def test_a_notebook_shows_the_same_and_nothing_in_it_can_act() -> None:
-    one = Finding("none-item", "warning", "<b>", "f<script>", (), "item '<img src=x>' is None.", "Leave & go.")
-    html = Findings([one, Finding("change", "note", "s", "f", (), "<i> → y")])._repr_html_()
+    finding = Finding("none-item", "warning", "<b>", "f<script>", (), "item '<img src=x>' is None.", "Leave & go.")
+    html = Findings([finding, Finding("change", "note", "s", "f", (), "<i> → y")])._repr_html_()
     assert "<script" not in html and "<img" not in html and "<i> →" not in html
     for text in ("&lt;img src=x&gt;", "Leave &amp; go.", "&lt;i&gt; → y", "1 warning."):
         assert text in html
 
 
-def test_nothing_found_is_said_in_words() -> None:
+def test_an_empty_result_is_stated_in_words() -> None:
     assert str(Trace.of([], TraceFacts(state="finished")).check()).startswith("No warnings, and nothing changed")
 
 
@@ -137,7 +137,7 @@ def test_for_users_a_rule_that_fails_is_a_note_and_the_others_go_on(
 # ---- changes
 
 
-def test_a_change_inside_a_call_is_told_once_for_all_items() -> None:
+def test_a_change_inside_a_call_is_reported_once_for_all_items() -> None:
     pipeline = Pipeline()
     for id in range(20):
         raw = np.full((32, 32, 3), id * 10, "uint8")
@@ -148,11 +148,11 @@ def test_a_change_inside_a_call_is_told_once_for_all_items() -> None:
     assert change.text == "shape (32, 32, 3) → (3, 32, 32), uint8 → float32, range 0…255 → 0…1"
 
 
-def test_shapes_that_differ_from_item_to_item_are_told_as_ranges() -> None:
+def test_shapes_that_differ_from_item_to_item_are_reported_as_ranges() -> None:
     pipeline = Pipeline()
     for id, size in enumerate((20, 31)):
         pipeline.add("crop", "crop", np.zeros((3, size, size), "uint8"), np.zeros((3, 16, 16), "uint8"), [id])
-    assert [one.text for one in pipeline.check().notes] == ["shape (3, 20…31, 20…31) → (3, 16, 16)"]
+    assert [finding.text for finding in pipeline.check().notes] == ["shape (3, 20…31, 20…31) → (3, 16, 16)"]
 
 
 def test_a_change_between_two_functions_names_the_one_before() -> None:
@@ -178,7 +178,7 @@ def test_samples_are_compared_with_their_batch_field_by_field() -> None:
     samples = [{"image": image, "label": label} for image, label in zip(images(4), (0, 1, 2, 1), strict=True)]
     batch = {"image": np.stack([s["image"] for s in samples]), "label": np.array([0, 1, 2, 1])}
     pipeline.batch(0, range(4), samples, batch)
-    assert [one.text for one in pipeline.check().notes] == ['["image"]: shape (3, 16, 16) → (4, 3, 16, 16)']
+    assert [finding.text for finding in pipeline.check().notes] == ['["image"]: shape (3, 16, 16) → (4, 3, 16, 16)']
 
 
 def test_samples_are_compared_with_a_batch_that_has_names_of_its_own() -> None:
@@ -194,10 +194,10 @@ def test_missing_values_that_are_filled_are_a_change() -> None:
     pipeline.add("fill", "SimpleImputer.transform", gaps, np.array([[1.0, 4.0], [3.0, 4.0]]))
     findings = pipeline.check()
     assert not findings
-    assert [one.text for one in findings.notes] == ["NaN or Inf 1 → 0"]
+    assert [finding.text for finding in findings.notes] == ["NaN or Inf 1 → 0"]
 
 
-def test_nothing_is_told_of_a_call_that_changes_nothing() -> None:
+def test_nothing_is_reported_of_a_call_that_changes_nothing() -> None:
     pipeline = Pipeline()
     x = images(2)
     pipeline.add("look", "look", x, x.copy())
@@ -222,7 +222,7 @@ def test_a_model_that_divides_by_255_itself_is_fine() -> None:
         assert not pipeline.check()
 
 
-def test_bytes_are_told_at_the_loader_if_no_model_is_seen() -> None:
+def test_bytes_are_reported_at_the_loader_if_no_model_is_seen() -> None:
     pipeline = Pipeline()
     pipeline.add("loader", "DataLoader.__next__", {}, [images(4, 0, 255), np.arange(4)], range(4), by_row=True, batch=0)
     (warning,) = pipeline.check().warnings
@@ -295,7 +295,7 @@ def test_labels_out_of_range_are_named_with_their_item(labels: list[int], wrong:
     assert warning.items == ("abcd"[labels.index(wrong[0])],)
 
 
-def test_a_loss_that_raised_because_of_a_label_is_told_with_its_error() -> None:
+def test_a_loss_that_raised_because_of_a_label_is_reported_with_its_error() -> None:
     pipeline = Pipeline()
     pipeline.loss(scores(4, 3), np.array([0, 1, 2, 3]), error="IndexError: Target 3 is out of bounds.")
     (warning,) = pipeline.check().warnings
@@ -338,14 +338,14 @@ def test_labels_that_are_all_the_same_are_a_hint() -> None:
         pipeline.loss(scores(4), np.array([3, 3, 3, 3]))
     findings = pipeline.check()
     assert not findings
-    assert [one.text for one in findings if one.kind == "labels-all-equal"] == ["all 8 labels seen are 3."]
+    assert [finding.text for finding in findings if finding.kind == "labels-all-equal"] == ["all 8 labels seen are 3."]
 
 
-def test_batches_of_one_label_each_are_a_hint_that_nobody_shuffles() -> None:
+def test_batches_of_one_label_each_are_a_hint_at_missing_shuffling() -> None:
     pipeline = Pipeline()
     for label in (0, 1):
         pipeline.loss(scores(4), np.full(4, label))
-    (hint,) = [one for one in pipeline.check() if one.kind == "labels-all-equal"]
+    (hint,) = [finding for finding in pipeline.check() if finding.kind == "labels-all-equal"]
     assert "one label only: 0, 1" in hint.text and hint.level == "note"
 
 
@@ -361,7 +361,7 @@ def test_rows_that_are_all_equal_though_the_items_differ() -> None:
     assert (warning.kind, warning.stage) == ("rows-all-equal", "collate")
 
 
-def test_short_rows_that_are_all_equal_are_told_if_their_numbers_differ() -> None:
+def test_short_rows_that_are_all_equal_are_reported_if_their_numbers_differ() -> None:
     pipeline = Pipeline()
     pipeline.model(np.tile(np.array([1.5, 2.5, -3.0], "float32"), (4, 1)), scores(4), range(4))
     assert warned(pipeline.check()) == ["rows-all-equal"]
@@ -381,7 +381,7 @@ def test_inputs_that_are_one_number_everywhere() -> None:
     assert warning.kind == "constant-input" and "is 0, in all 2 calls" in warning.text
 
 
-def test_items_that_are_each_filled_with_their_own_number_are_no_constants() -> None:
+def test_items_that_are_each_filled_with_their_own_number_are_not_constants() -> None:
     pipeline = Pipeline()
     batch = np.stack([np.full((3, 16, 16), id, "float32") for id in range(4)])
     pipeline.model(batch, scores(4), range(4))
@@ -391,7 +391,7 @@ def test_items_that_are_each_filled_with_their_own_number_are_no_constants() -> 
 # ---- NaN
 
 
-def test_nan_that_appear_are_told_with_the_first_stage_and_item() -> None:
+def test_nan_that_appear_are_reported_with_the_first_stage_and_item() -> None:
     pipeline = Pipeline()
     for id in range(3):
         x = np.array([id - 1.0, 4.0], "float32")
@@ -419,10 +419,10 @@ def test_only_the_innermost_call_is_blamed() -> None:
     bad = np.array([np.nan, 1.0])
     outer = pipeline.add("outer", "outer", np.ones(2), bad, [0])
     pipeline.add("inner", "inner", np.ones(2), bad, [0], parent=outer.key)
-    assert [one.stage for one in pipeline.check().warnings] == ["inner"]
+    assert [finding.stage for finding in pipeline.check().warnings] == ["inner"]
 
 
-def test_a_loss_that_is_nan_is_told() -> None:
+def test_a_loss_that_is_nan_is_reported() -> None:
     pipeline = Pipeline()
     pipeline.loss(scores(4), np.array([0, 1, 2, 3]), float("nan"))
     assert warned(pipeline.check()) == ["nan-appears"]
@@ -446,7 +446,7 @@ def test_nan_of_the_data_that_are_filled_are_a_note() -> None:
     assert not findings and "nan-in-data" in kinds(findings.notes)
 
 
-def test_nan_made_between_two_stages_are_told_where_they_arrive() -> None:
+def test_nan_made_between_two_stages_are_reported_where_they_arrive() -> None:
     pipeline = Pipeline()
     x = images(4)
     pipeline.add("loader", "DataLoader.__next__", None, x, range(4), by_row=True, batch=0)
@@ -484,13 +484,13 @@ def test_nan_in_the_gradients_alone_are_put_down_to_the_backward_pass() -> None:
     assert (warning.kind, warning.stage) == ("nan-appears", "optimizer") and "backward" in warning.remedy
 
 
-def test_the_nan_that_came_first_are_told_first() -> None:
+def test_the_nan_that_came_first_are_reported_first() -> None:
     pipeline = Pipeline()
     pipeline.add("read", "read", "a", np.ones(2), [0])
     pipeline.model(np.array([np.nan, 1.0]), np.array([np.nan, 1.0]), [0])
     pipeline.add("read", "read", "b", np.ones(2), [1])
     pipeline.model(np.ones(2), np.array([np.nan, 1.0]), [1])
-    assert [one.items for one in pipeline.check().warnings] == [(0,), (1,)]
+    assert [finding.items for finding in pipeline.check().warnings] == [(0,), (1,)]
 
 
 def test_minus_infinity_in_a_mask_is_meant() -> None:
@@ -538,7 +538,7 @@ def test_items_that_were_fetched_ahead_when_the_trace_ended_are_not_dropped() ->
     assert not pipeline.check(state="stopped")
 
 
-def test_a_stage_that_only_some_items_pass_is_no_drop_if_all_go_on() -> None:
+def test_a_stage_that_only_some_items_pass_is_not_a_drop_if_all_go_on() -> None:
     pipeline = Pipeline()
     for id in range(4):
         pipeline.item(id, images(1)[0])
@@ -565,7 +565,7 @@ def test_an_item_that_failed_is_not_silently_dropped() -> None:
     assert not pipeline.check()
 
 
-def test_where_identity_was_lost_nobody_is_said_to_be_dropped() -> None:
+def test_where_identity_was_lost_no_item_is_reported_as_dropped() -> None:
     pipeline = Pipeline()
     for id in range(3):
         pipeline.item(id, images(1)[0])
@@ -582,7 +582,7 @@ def test_what_waits_in_a_buffer_when_the_trace_stops_is_a_note() -> None:
         pipeline.add("use", "use", images(1)[0], images(1)[0], [id])
     findings = pipeline.check(state="stopped")
     assert not findings
-    assert [one.items for one in findings if one.kind == "items-dropped"] == [(0, 2)]
+    assert [finding.items for finding in findings if finding.kind == "items-dropped"] == [(0, 2)]
 
 
 def test_an_item_twice_in_one_batch() -> None:
@@ -614,7 +614,7 @@ def test_an_item_in_several_batches_of_one_round() -> None:
     assert (warning.kind, warning.items) == ("duplicate-items", (1,))
 
 
-def test_epochs_are_no_duplicates() -> None:
+def test_epochs_are_not_duplicates() -> None:
     pipeline = Pipeline()
     for number, ids in enumerate([(0, 1), (2, 3), (3, 0), (1, 2), (2, 0)]):
         batch = images(2)
@@ -622,7 +622,7 @@ def test_epochs_are_no_duplicates() -> None:
     assert not pipeline.check()
 
 
-def test_a_collate_that_leaves_samples_out_is_told() -> None:
+def test_a_collate_that_leaves_samples_out_is_reported() -> None:
     pipeline = Pipeline()
     batch = images(5)
     pipeline.batch(0, range(5), list(batch), batch[:4])
@@ -636,13 +636,15 @@ def test_the_item_that_a_collate_leaves_out_is_named() -> None:
         ids = range(3 * number, 3 * number + 3)
         pipeline.add("sampler", "RandomSampler", {}, list(ids), ids, batch=number, by_row=True)
         samples = [pipeline.item(id, images(1)[0]).outputs["result"] for id in ids]
-        kept = [place for place, id in enumerate(ids) if id != 1]
-        pipeline.batch(number, [ids[place] for place in kept], samples, np.stack([samples[place] for place in kept]))
+        remaining = [place for place, id in enumerate(ids) if id != 1]
+        pipeline.batch(
+            number, [ids[place] for place in remaining], samples, np.stack([samples[place] for place in remaining])
+        )
     (warning,) = pipeline.check().warnings
     assert (warning.kind, warning.stage, warning.items) == ("items-dropped", "collate", (1,))
 
 
-def test_rows_that_a_function_drops_are_told() -> None:
+def test_rows_that_a_function_drops_are_reported() -> None:
     pipeline = Pipeline()
     x = RANDOM.normal(size=(6, 4))
     pipeline.add("filter", "filter", x, x[:5], range(6), by_row=True)
@@ -667,7 +669,7 @@ def test_workers_that_give_the_same_small_items_in_the_same_order_are_found() ->
     assert (warning.kind, warning.items) == ("equal-items", (0, 1, 2, 3))
 
 
-def test_small_items_that_are_equal_by_chance_are_no_duplicates() -> None:
+def test_small_items_that_are_equal_by_chance_are_not_duplicates() -> None:
     pipeline = Pipeline()
     for id, label in enumerate([0, 0, 1, 1, 0, 0, 1, 0]):
         pipeline.add("dataset", "Stream.__iter__", {}, label, [id], where=f"worker {id % 2}")
@@ -681,7 +683,7 @@ def test_two_items_of_the_same_content_are_a_note() -> None:
         pipeline.item(id, image)
     findings = pipeline.check()
     assert not findings
-    assert [one.items for one in findings if one.kind == "equal-items"] == [("b", "d")]
+    assert [finding.items for finding in findings if finding.kind == "equal-items"] == [("b", "d")]
 
 
 def test_empty_and_short_items_may_well_be_equal() -> None:
@@ -705,39 +707,39 @@ def clash(samples: list[Any], ids: Sequence[Any] | None = None) -> Finding:
 
 def test_the_item_of_another_shape_is_named_with_its_path() -> None:
     samples = [{"image": np.zeros((3, 32, 31 if id == 7 else 32)), "label": 1} for id in range(5, 9)]
-    found = clash(samples, range(5, 9))
-    assert found.text == 'item 7: ["image"] is (3, 32, 31), the others (3, 32, 32).'
-    assert found.items == (7,)
+    finding = clash(samples, range(5, 9))
+    assert finding.text == 'item 7: ["image"] is (3, 32, 31), the others (3, 32, 32).'
+    assert finding.items == (7,)
 
 
 def test_another_type_of_numbers_is_named() -> None:
-    found = clash([(np.zeros(3, "float64" if id == 0 else "float32"), id) for id in range(3)])
-    assert found.text == "item 0: [0] is float64 (3,), the others float32 (3,)."
+    finding = clash([(np.zeros(3, "float64" if id == 0 else "float32"), id) for id in range(3)])
+    assert finding.text == "item 0: [0] is float64 (3,), the others float32 (3,)."
 
 
 def test_a_key_that_is_missing_is_named() -> None:
-    found = clash([{"x": 1, "mask": 2} if id != 1 else {"x": 1} for id in range(3)])
-    assert found.text == 'item 1: the sample lacks ["mask"].'
+    finding = clash([{"x": 1, "mask": 2} if id != 1 else {"x": 1} for id in range(3)])
+    assert finding.text == 'item 1: the sample lacks ["mask"].'
 
 
 def test_lists_of_different_lengths_are_named() -> None:
-    found = clash([{"tokens": [1] * (4 if id == 2 else 3)} for id in range(4)])
-    assert found.text == 'item 2: ["tokens"] is a list of 4, the others a list of 3.'
+    finding = clash([{"tokens": [1] * (4 if id == 2 else 3)} for id in range(4)])
+    assert finding.text == 'item 2: ["tokens"] is a list of 4, the others a list of 3.'
 
 
 def test_none_among_samples_is_what_is_odd_even_if_there_are_many() -> None:
-    found = clash([None, None, None, np.zeros(3)])
-    assert found.items == (0, 1, 2) and "None in items 0, 1 and 2" in found.text
+    finding = clash([None, None, None, np.zeros(3)])
+    assert finding.items == (0, 1, 2) and "None in items 0, 1 and 2" in finding.text
 
 
 def test_another_type_is_named() -> None:
-    found = clash([(1, "a"), (1, "a"), (1, 5)])
-    assert found.text == "item 2: [1] is int, the others str."
+    finding = clash([(1, "a"), (1, "a"), (1, 5)])
+    assert finding.text == "item 2: [1] is int, the others str."
 
 
 def test_all_different_shapes_are_listed() -> None:
-    found = clash([np.zeros((3, size)) for size in (5, 6, 7)])
-    assert found.text == "the sample is (3, 6) in item 1; (3, 7) in item 2, the other (3, 5)."
+    finding = clash([np.zeros((3, size)) for size in (5, 6, 7)])
+    assert finding.text == "the sample is (3, 6) in item 1; (3, 7) in item 2, the other (3, 5)."
 
 
 def test_samples_without_ids_are_counted() -> None:
@@ -751,7 +753,7 @@ def test_a_collate_that_fails_with_samples_that_are_alike_says_so() -> None:
     assert warning.kind == "collate-failed" and "alike" in warning.text
 
 
-def test_a_collate_that_fails_is_told_where_its_samples_are_not_known() -> None:
+def test_a_collate_that_fails_is_reported_where_its_samples_are_not_known() -> None:
     pipeline = Pipeline()
     pipeline.add("collate", "default_collate", None, None, [0, 1], error="TypeError: found <class 'object'>")
     (warning,) = pipeline.check().warnings
@@ -772,14 +774,14 @@ def test_training_and_evaluation_that_are_normalised_differently() -> None:
     )
 
 
-def test_two_normalisations_with_other_figures_are_told_apart() -> None:
+def test_two_normalisations_with_other_figures_are_distinguished() -> None:
     pipeline = Pipeline()
     pipeline.model(images(4, -2.1, 2.6), scores(4), range(4), mode="train")
     pipeline.model(images(4, -1, 1), scores(4), range(10, 14), mode="eval")
     assert warned(pipeline.check()) == ["ranges-differ"]
 
 
-def test_one_picture_of_low_contrast_is_no_other_normalisation() -> None:
+def test_one_picture_of_low_contrast_is_not_another_normalisation() -> None:
     pipeline = Pipeline()
     pipeline.model(images(4, -2.1, 2.6), scores(4), range(4), mode="train")
     grey = np.concatenate([images(3, -2.1, 2.6), images(1, -0.5, 0.5)])
@@ -787,7 +789,7 @@ def test_one_picture_of_low_contrast_is_no_other_normalisation() -> None:
     assert not pipeline.check()
 
 
-def test_a_loss_has_a_mode_and_is_no_model() -> None:
+def test_a_loss_has_a_mode_and_is_not_a_model() -> None:
     pipeline = Pipeline()
     pipeline.loss(images(2, 0, 255), images(2, 0, 255), function="MSELoss", mode="train")
     assert not pipeline.check()
@@ -811,7 +813,7 @@ def test_tables_of_which_one_is_not_standardised() -> None:
     assert warned(pipeline.check()) == ["ranges-differ"]
 
 
-def test_a_dark_and_a_bright_group_of_pictures_are_no_different_normalisation() -> None:
+def test_a_dark_and_a_bright_group_of_pictures_are_not_different_normalisations() -> None:
     pipeline = Pipeline()
     pipeline.model(images(4, 0, 0.3), scores(4), range(4), mode="train")
     pipeline.model(images(4, 0.5, 1), scores(4), range(10, 14), mode="eval")
@@ -928,7 +930,7 @@ def test_graphs_joined_to_one_give_no_warning() -> None:
     assert pipeline.check().warnings == []
 
 
-def test_embeddings_with_labels_beyond_their_width_are_no_scores() -> None:
+def test_embeddings_with_labels_beyond_their_width_are_not_scores() -> None:
     pipeline = Pipeline()
     pipeline.loss(scores(4, 8), np.array([100, 3, 200, 4]), function="ArcFaceLoss.forward")
     pipeline.loss(scores(4, 8), np.array([1, -1, 1, -1]), function="CosineEmbeddingLoss.forward")

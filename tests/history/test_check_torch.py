@@ -47,13 +47,13 @@ def loss(function: Any, given: Any, target: Any) -> Passage:
 
 
 def warned(findings: Findings) -> list[str]:
-    return [one.kind for one in findings.warnings]
+    return [finding.kind for finding in findings.warnings]
 
 
 # ---- channels
 
 
-def test_channels_last_into_a_convolution_are_told_with_what_it_raised() -> None:
+def test_channels_last_into_a_convolution_are_reported_with_what_it_raised() -> None:
     x = uniform(2, 32, 24, 3)
     with pytest.raises(RuntimeError) as raised:
         nn.Conv2d(3, 4, 3)(x)
@@ -63,7 +63,7 @@ def test_channels_last_into_a_convolution_are_told_with_what_it_raised() -> None
     assert "permute(0, 3, 1, 2)" in warning.remedy
 
 
-def test_small_images_with_channels_last_are_told_if_a_convolution_raised() -> None:
+def test_small_images_with_channels_last_are_reported_if_a_convolution_raised() -> None:
     x = uniform(2, 6, 6, 3)
     with pytest.raises(RuntimeError) as raised:
         nn.Conv2d(3, 4, 3)(x)
@@ -71,16 +71,16 @@ def test_small_images_with_channels_last_are_told_if_a_convolution_raised() -> N
 
 
 def test_a_model_that_puts_the_channels_first_by_itself_is_fine() -> None:
-    given = uniform(2, 32, 32, 3)
-    assert warned(check(through_model(given, uniform(2, 10), convolved=(2, 3, 32, 32)))) == []
-    assert warned(check(through_model(given, uniform(2, 10), convolved=(2, 32, 32, 3)))) == ["channels-last"]
+    inputs = uniform(2, 32, 32, 3)
+    assert warned(check(through_model(inputs, uniform(2, 10), convolved=(2, 3, 32, 32)))) == []
+    assert warned(check(through_model(inputs, uniform(2, 10), convolved=(2, 32, 32, 3)))) == ["channels-last"]
 
 
-def test_channels_last_are_told_by_the_shape_alone() -> None:
+def test_channels_last_are_reported_by_the_shape_alone() -> None:
     assert warned(check(through_model(uniform(2, 32, 32, 1), uniform(2, 10)))) == ["channels-last"]
 
 
-def test_videos_with_channels_last_are_told() -> None:
+def test_videos_with_channels_last_are_reported() -> None:
     (warning,) = check(through_model(uniform(2, 8, 32, 32, 3), uniform(2, 10))).warnings
     assert warning.kind == "channels-last" and "permute(0, 4, 1, 2, 3)" in warning.remedy
 
@@ -90,7 +90,7 @@ def test_videos_with_channels_last_are_told() -> None:
     [(2, 3, 32, 32), (2, 1, 28, 28), (2, 64, 16, 16), (2, 8, 3, 32, 32), (2, 3, 8, 32, 32), (8, 100, 3), (2, 3, 32, 4)],
     ids=str,
 )
-def test_shapes_that_are_no_images_with_channels_last(shape: tuple[int, ...]) -> None:
+def test_shapes_that_are_not_images_with_channels_last(shape: tuple[int, ...]) -> None:
     assert warned(check(through_model(uniform(*shape), uniform(2, 10)))) == []
 
 
@@ -133,7 +133,7 @@ def test_an_image_of_a_class_of_its_own_is_looked_into() -> None:
 # ---- losses
 
 
-def test_a_label_beyond_the_classes_is_told_when_the_loss_raised() -> None:
+def test_a_label_beyond_the_classes_is_reported_when_the_loss_raised() -> None:
     passage = loss(nn.CrossEntropyLoss(), uniform(4, 3), torch.tensor([0, 1, 3, 2]))
     passage.ids, passage.by_row = ("a", "b", "c", "d"), True
     assert passage.error is not None
@@ -141,7 +141,7 @@ def test_a_label_beyond_the_classes_is_told_when_the_loss_raised() -> None:
     assert (warning.kind, warning.items) == ("labels-out-of-range", ("c",))
 
 
-def test_labels_as_floats_are_told_when_the_loss_raised() -> None:
+def test_labels_as_floats_are_reported_when_the_loss_raised() -> None:
     passage = loss(nn.CrossEntropyLoss(), uniform(4, 3), torch.tensor([0.0, 1.0, 2.0, 1.0]))
     assert passage.error is not None
     assert warned(check(passage)) == ["labels-as-floats"]
@@ -223,8 +223,8 @@ def test_images_from_the_dataset_to_the_loss_give_no_warning() -> None:
         passages.append(Passage("optimizer", "SGD.step", {}, {"result": None}))
     findings = check(*passages)
     assert findings.warnings == []
-    told = [(one.stage, one.text) for one in findings.notes]
-    assert ("collate", "[0]: shape (3, 16, 16) → (3, 3, 16, 16)") in told
+    texts = [(finding.stage, finding.text) for finding in findings.notes]
+    assert ("collate", "[0]: shape (3, 16, 16) → (3, 3, 16, 16)") in texts
 
 
 def test_tokens_into_an_embedding_give_no_warning() -> None:
@@ -250,7 +250,7 @@ def test_a_causal_mask_and_time_first_sequences_give_no_warning() -> None:
     assert check(Passage("mask", "make_mask", {"n": 6}, {"result": mask}), model).warnings == []
 
 
-def test_nan_in_bfloat16_is_told_with_its_row() -> None:
+def test_nan_in_bfloat16_is_reported_with_its_row() -> None:
     x = uniform(3, 8).bfloat16()
     y = x.clone()
     y[1, 2] = float("nan")
@@ -269,14 +269,14 @@ def test_tensors_that_cannot_be_read_are_passed_over() -> None:
 # ---- tables: pandas is where torch is
 
 
-def test_what_a_step_does_to_a_table_is_told_column_by_column() -> None:
+def test_what_a_step_does_to_a_table_is_reported_column_by_column() -> None:
     import pandas as pd
 
     before = pd.DataFrame({"age": [20.0, None, 40.0], "name": ["a", None, "c"], "n": [1, 2, 3]})
     after = before.dropna().astype({"n": "float64"})
     findings = check(Passage("clean", "clean", {"table": before}, {"result": after}))
     assert findings.warnings == []
-    assert [one.text for one in findings.notes] == [
+    assert [finding.text for finding in findings.notes] == [
         "shape (3, 3) → (2, 3)",
         '["age"]: NaN or Inf 1 → 0',
         '["name"]: NaN or Inf 1 → 0',
@@ -291,10 +291,12 @@ def test_rows_of_a_table_that_are_filtered_are_a_note() -> None:
     passage = Passage("filter", "keep", {"table": table}, {"result": table[table.a > 1]}, tuple(range(5)), by_row=True)
     findings = check(passage)
     assert findings.warnings == []
-    assert [one.text for one in findings if one.kind == "rows-dropped"] == ["5 rows went in, and 3 came out."]
+    assert [finding.text for finding in findings if finding.kind == "rows-dropped"] == [
+        "5 rows went in, and 3 came out."
+    ]
 
 
-def test_nan_that_appear_in_a_column_are_told() -> None:
+def test_nan_that_appear_in_a_column_are_reported() -> None:
     import pandas as pd
 
     table = pd.DataFrame({"a": [1.0, 0.0], "b": [1.0, 0.0]})
@@ -302,7 +304,7 @@ def test_nan_that_appear_in_a_column_are_told() -> None:
     assert warning.kind == "nan-appears" and '`["c"]`' in warning.text
 
 
-def test_what_a_loader_passes_on_is_not_told_a_second_time() -> None:
+def test_what_a_loader_passes_on_is_not_reported_twice() -> None:
     bad = torch.tensor([1.0, float("nan")])
     trace = Trace.of(
         [

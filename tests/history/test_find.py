@@ -54,7 +54,7 @@ def test_latest_of_no_runs_says_where_it_looked(runs_folder: Path) -> None:
         open_run("latest")
 
 
-def test_a_folder_that_is_there_and_no_run_is_said_to_be_none(tmp_path: Path) -> None:
+def test_an_existing_folder_that_is_not_a_run_is_reported_as_such(tmp_path: Path) -> None:
     with pytest.raises(NotARunError, match=r"run\.json"):
         open_run(str(tmp_path))
 

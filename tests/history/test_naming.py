@@ -15,15 +15,15 @@ from history.writing import Written
 
 
 def two_functions(base: Path) -> Run:
-    written = Written(base)
-    shard = written.shard()
+    writer = Written(base)
+    shard = writer.shard()
     for function, values in {"train": [3, 2, 1], "valid": [9, 8], "train_more": []}.items():
         call = shard.call(function)
         for value in values:
             shard.change(call, "loss", value)
     shard.change(shard.call("train"), "lr", 0.1)
     shard.close()
-    return written.open()
+    return writer.open()
 
 
 def test_equal_names_of_two_functions_are_two_series(tmp_path: Path) -> None:
@@ -59,38 +59,38 @@ def test_changes_may_be_of_several_series_because_each_says_its_function(tmp_pat
     assert [change.value for change in run.changes("valid.loss")] == [9, 8]
 
 
-def test_functions_are_told_apart_by_as_little_as_is_needed(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+def test_functions_are_distinguished_by_as_little_as_is_needed(tmp_path: Path) -> None:
+    writer = Written(tmp_path)
+    shard = writer.shard()
     for function, module in (("A.step", "m"), ("B.step", "m"), ("step", "m"), ("step", "n"), ("f.<locals>.g", "m")):
         shard.change(shard.call(function, module=module), "x", 1)
     shard.close()
-    assert written.open().names == ["A.step.x", "B.step.x", "m.step.x", "n.step.x", "g.x"]
+    assert writer.open().names == ["A.step.x", "B.step.x", "m.step.x", "n.step.x", "g.x"]
 
 
-def test_a_qualified_name_is_no_expression_that_was_watched(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+def test_a_qualified_name_is_not_an_expression_that_was_watched(tmp_path: Path) -> None:
+    writer = Written(tmp_path)
+    shard = writer.shard()
     call = shard.call("train")
     shard.change(call, "train.loss", "an attribute")
     shard.change(call, "loss", "of train")
     shard.change(shard.call("valid"), "loss", "of valid")
     shard.close()
-    run = written.open()
+    run = writer.open()
     assert {name: run[name].values for name in run} == {
         "train.loss": ["an attribute"], "mod.train.loss": ["of train"], "valid.loss": ["of valid"],
     }  # fmt: skip
 
 
 def test_ranks_and_modes_are_series_of_their_own(tmp_path: Path) -> None:
-    written = Written(tmp_path)
+    writer = Written(tmp_path)
     for rank in (0, 1):
-        shard = written.shard(rank)
+        shard = writer.shard(rank)
         for mode in ("train", "eval"):
             shard.change(shard.call("Net.iteration"), "fc", f"{mode} {rank}", mode=mode)
         shard.change(shard.call("train"), "loss", rank)
         shard.close()
-    run = written.open()
+    run = writer.open()
     assert set(run.names) == {
         "fc@mode=train@rank=0", "fc@mode=eval@rank=0", "loss@rank=0",
         "fc@mode=train@rank=1", "fc@mode=eval@rank=1", "loss@rank=1",
@@ -102,12 +102,12 @@ def test_ranks_and_modes_are_series_of_their_own(tmp_path: Path) -> None:
 
 
 def test_processes_of_one_rank_share_a_series_also_when_their_main_module_has_another_name(tmp_path: Path) -> None:
-    written = Written(tmp_path)
+    writer = Written(tmp_path)
     for process, module in enumerate(("__main__", "__mp_main__")):
-        shard = written.shard(process=process)
+        shard = writer.shard(process=process)
         shard.change(shard.call("work", module=module), "x", process)
         shard.close()
-    assert written.open()["x"].values == [0, 1]
+    assert writer.open()["x"].values == [0, 1]
 
 
 def test_trees_take_both_forms_of_a_name(tmp_path: Path) -> None:
@@ -126,14 +126,14 @@ def test_exports_call_them_by_these_names(tmp_path: Path) -> None:
 
 
 def test_methods_of_a_class_share_what_is_the_objects_and_two_classes_do_not(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     for number, function in enumerate(["Box.__init__", "Box.grow", "Tree.__init__", "test.<locals>.Box.grow"]):
         call = shard.call(function)
         shard.change(call, "self.x", number)
         shard.change(call, "size", number)
     shard.close()
-    run = written.open()
+    run = writer.open()
     assert [name for name in run.names if "self" in name] == [
         "mod.Box.self.x", "Tree.self.x", "test.Box.self.x",
     ]  # fmt: skip

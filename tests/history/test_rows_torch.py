@@ -16,9 +16,9 @@ def test_rows_of_what_default_collate_gives_are_the_samples(count: int) -> None:
     samples = [(torch.full((3, 8, 8), float(id)), {"label": id, "name": f"item {id}"}) for id in range(count)]
     batch = default_collate(samples)
     for row, (image, about) in enumerate(samples):
-        found = row_of(batch, row, count)
-        assert torch.equal(found[0], image)
-        assert found[1] == {"label": torch.tensor(about["label"]), "name": about["name"]}
+        rows = row_of(batch, row, count)
+        assert torch.equal(rows[0], image)
+        assert rows[1] == {"label": torch.tensor(about["label"]), "name": about["name"]}
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])

@@ -19,24 +19,24 @@ def test_names_come_in_the_order_they_first_changed(tmp_path: Path) -> None:
 
 
 def test_names_of_several_processes_are_one_list_in_order_of_time(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    late, early = written.shard(), written.shard(process=1)
+    writer = Written(tmp_path)
+    late, early = writer.shard(), writer.shard(process=1)
     late.change(late.call(at=1), "b", 1, at=20)
     early.change(early.call(at=1), "a", 1, at=10)
     early.change(1, "b", 2, at=30)
     late.close()
     early.close()
-    assert written.open().names == ["a", "b"]
+    assert writer.open().names == ["a", "b"]
 
 
-def test_a_site_that_never_saw_a_change_is_no_name(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+def test_a_site_that_never_saw_a_change_is_not_a_name(tmp_path: Path) -> None:
+    writer = Written(tmp_path)
+    shard = writer.shard()
     shard.change(shard.call(), "seen", 1)
     shard.change(1, "unseen", 1)
     shard._rows.pop()
     shard.close()
-    run = written.open()
+    run = writer.open()
     assert run.names == ["seen"]
     assert "unseen" not in run
 
@@ -59,7 +59,7 @@ def test_an_empty_run_opens(tmp_path: Path) -> None:
     assert run._repr_html_()
 
 
-def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotARunError):
         open_run(tmp_path)
     with pytest.raises(NotARunError):
@@ -67,50 +67,50 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_of_a_newer_format_is_refused(tmp_path: Path) -> None:
-    written = Written(tmp_path, format=99)
+    writer = Written(tmp_path, format=99)
     with pytest.raises(FormatError, match="99"):
-        written.open()
+        writer.open()
 
 
 def test_a_run_whose_page_is_damaged_opens_with_its_records_and_says_so(tmp_path: Path) -> None:
     run = simple_run(tmp_path, {"loss": [1.0, 0.5]})
     (run.path / "run.json").write_text("{")
-    again = open_run(run.path)
-    assert again["loss"].values == [1.0, 0.5]
-    assert again.problems
+    reopened = open_run(run.path)
+    assert reopened["loss"].values == [1.0, 0.5]
+    assert reopened.problems
 
 
 def test_a_truncated_run_gives_what_is_whole(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     call = shard.call()
     for value in range(5):
         shard.change(call, "x", value)
         shard.flush()
     shard.writer.close()
-    file = next(written.folder.glob("shards/*/records.arrow"))
+    file = next(writer.folder.glob("shards/*/records.arrow"))
     file.write_bytes(file.read_bytes()[:-900])
-    run = written.open()
+    run = writer.open()
     assert 0 < len(run["x"]) < 5
     assert run["x"].values == list(range(len(run["x"])))
     assert run.problems
 
 
 def test_refresh_takes_in_what_was_written_since(tmp_path: Path) -> None:
-    written = Written(tmp_path, how="running", pid=1)
-    shard = written.shard()
+    writer = Written(tmp_path, how="running", pid=1)
+    shard = writer.shard()
     call = shard.call()
     shard.change(call, "x", 1)
     shard.flush()
-    run = written.open()
+    run = writer.open()
     before = run["x"]
     assert before.values == [1]
     assert not run.refresh()
     shard.change(call, "x", 2)
     shard.flush()
-    other = written.shard(rank=1)
-    other.change(other.call(at=5), "y", 3, at=6)
-    other.close()
+    second_shard = writer.shard(rank=1)
+    second_shard.change(second_shard.call(at=5), "y", 3, at=6)
+    second_shard.close()
     assert run.refresh()
     assert run["x"].values == [1, 2]
     assert run["y"].values == [3]
@@ -135,39 +135,39 @@ def test_duration_is_none_while_no_end_is_written(tmp_path: Path) -> None:
 
 
 def test_a_run_without_its_start_counts_time_from_its_first_call(tmp_path: Path) -> None:
-    written = Written(tmp_path, started_ns=None)
-    shard = written.shard()
+    writer = Written(tmp_path, started_ns=None)
+    shard = writer.shard()
     call = shard.call(at=100)
     shard.change(call, "x", 1, at=101)
     shard.close()
-    assert written.open()["x"].times.tolist() == [0.001]
+    assert writer.open()["x"].times.tolist() == [0.001]
 
 
 def test_functions_are_counted_and_timed_over_all_processes(tmp_path: Path) -> None:
-    written = Written(tmp_path)
+    writer = Written(tmp_path)
     for rank in (0, 1):
-        shard = written.shard(rank)
+        shard = writer.shard(rank)
         for error in (None, "ValueError: no"):
             call = shard.call("step", at=0)
             shard.end(call, at=100, error=error)
         shard.call("loop", at=0)
         shard.close()
-    step, loop = written.open().functions()
+    step, loop = writer.open().functions()
     assert (step.name, step.calls, step.ended, step.errors) == ("step", 4, 4, 2)
     assert step.seconds == pytest.approx(0.4)
     assert (loop.name, loop.calls, loop.ended) == ("loop", 2, 0)
 
 
 def test_names_are_counted_over_all_processes(tmp_path: Path) -> None:
-    written = Written(tmp_path)
+    writer = Written(tmp_path)
     for process in (0, 1):
-        shard = written.shard(process=process)
+        shard = writer.shard(process=process)
         call = shard.call()
         shard.step(call, 1)
         for name in ["loss", "loss", f"only{process}"] + [f"n{i}" for i in range(30)]:
             shard.change(call, name, 1.0)
         shard.close()
-    counts = written.open().tables.table.counts
+    counts = writer.open().tables.table.counts
     assert (counts["loss"], counts["only0"], counts["only1"], counts["n7"]) == (4, 1, 1, 2)
-    assert list(counts) == written.open().names
+    assert list(counts) == writer.open().names
     assert "step" not in counts

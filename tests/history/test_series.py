@@ -48,13 +48,13 @@ def test_iteration_goes_over_many_blocks(tmp_path: Path) -> None:
 
 
 def test_lines_and_times_and_calls(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     call = shard.call()
     shard.change(call, "x", 1, line=5, at=10)
     shard.change(call, "x", 2, line=7, at=20)
     shard.close()
-    series = written.open()["x"]
+    series = writer.open()["x"]
     assert series.lines == [5, 7]
     assert series.times.tolist() == [0.01, 0.02]
     assert [one.id for one in series.calls if one] == [call, call]
@@ -62,14 +62,14 @@ def test_lines_and_times_and_calls(tmp_path: Path) -> None:
 
 
 def test_processes_are_merged_in_order_of_time(tmp_path: Path) -> None:
-    written = Written(tmp_path)
+    writer = Written(tmp_path)
     for process, times in enumerate([(10, 40), (20, 30)]):
-        shard = written.shard(process=process)
+        shard = writer.shard(process=process)
         call = shard.call(at=1)
         for at in times:
             shard.change(call, "x", [process, at], at=at, line=process + 1)
         shard.close()
-    series = written.open()["x"]
+    series = writer.open()["x"]
     assert series.values == [[0, 10], [1, 20], [1, 30], [0, 40]]
     assert series.lines == [1, 2, 2, 1]
     assert series.steps == [0, 1, 2, 3]

@@ -11,14 +11,14 @@ from history.writing import Written, simple_run
 
 
 def test_to_pandas_is_indexed_by_step(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     call = shard.call()
     for step, loss in [(10, 1.0), (20, 0.5)]:
         shard.step(call, step)
         shard.change(call, "loss", loss)
     shard.close()
-    series = written.open()["loss"].to_pandas()
+    series = writer.open()["loss"].to_pandas()
     assert series.index.tolist() == [10, 20]
     assert series.index.name == "step"
     assert series.name == "loss"

@@ -24,7 +24,7 @@ def gone() -> int:
 
 
 @pytest.mark.parametrize("how", ["finished", "failed", "interrupted", "exited"])
-def test_a_run_that_said_how_it_ended_is_believed(how: str) -> None:
+def test_a_run_that_that_states_how_it_ended_is_believed(how: str) -> None:
     assert status({**HERE, "how": how, "pid": gone()}) == how
 
 

@@ -14,48 +14,48 @@ from history.writing import Written
 
 
 def test_without_steps_changes_are_numbered_by_name_over_the_run(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     for _ in range(2):
         call = shard.call()
         shard.change(call, "x", 1)
         shard.change(call, "y", 1)
         shard.change(call, "x", 2)
     shard.close()
-    run = written.open()
+    run = writer.open()
     assert run["x"].steps == [0, 1, 2, 3]
     assert run["y"].steps == [0, 1]
     assert [change.step for change in run.changes()] == [0, 0, 1, 2, 1, 3]
 
 
 def test_a_change_has_the_last_step_before_it_in_its_call(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     call = shard.call()
     for step in (10, 20):
         shard.step(call, step)
         shard.change(call, "x", step)
         shard.change(call, "x", step + 1)
     shard.close()
-    run = written.open()
+    run = writer.open()
     assert run["x"].steps == [10, 10, 20, 20]
     assert run["x"].changes[2].step == 20
 
 
 def test_steps_of_one_call_do_not_reach_its_sibling(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
-    one, two = shard.call(), shard.call()
-    shard.step(one, 7)
+    writer = Written(tmp_path)
+    shard = writer.shard()
+    first_call, two = shard.call(), shard.call()
+    shard.step(first_call, 7)
     shard.change(two, "x", 1)
-    shard.change(one, "x", 2)
+    shard.change(first_call, "x", 2)
     shard.close()
-    assert written.open()["x"].steps == [None, 7]
+    assert writer.open()["x"].steps == [None, 7]
 
 
 def test_a_call_inherits_the_step_its_caller_was_at(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     top = shard.call("loop")
     for step in (1, 2):
         shard.step(top, step)
@@ -65,15 +65,15 @@ def test_a_call_inherits_the_step_its_caller_was_at(tmp_path: Path) -> None:
     shard.step(top, 3)
     shard.change(inner, "x", 9)  # late, but its call began in step 2
     shard.close()
-    run = written.open()
+    run = writer.open()
     assert run["x"].steps == [1, 2, 2]
     assert [call.step for call in run.calls("inner")] == [1, 2]
     assert run.calls("loop")[0].step is None
 
 
-def test_a_call_told_its_step_needs_no_caller(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+def test_a_call_that_received_its_step_needs_no_caller(tmp_path: Path) -> None:
+    writer = Written(tmp_path)
+    shard = writer.shard()
     call = shard.call(step=42)
     shard.change(call, "x", 1)
     inner = shard.call(parent=call)
@@ -81,14 +81,14 @@ def test_a_call_told_its_step_needs_no_caller(tmp_path: Path) -> None:
     shard.step(call, 43)
     shard.change(call, "x", 3)
     shard.close()
-    run = written.open()
+    run = writer.open()
     assert run["x"].steps == [42, 42, 43]
     assert [call.step for call in run.calls()] == [42, 42]
 
 
 def test_changes_that_were_held_back_have_the_step_of_their_moment(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     call = shard.call(at=0)
     shard.step(call, 1, at=10)
     shard.change(call, "x", "a", at=11)
@@ -96,73 +96,73 @@ def test_changes_that_were_held_back_have_the_step_of_their_moment(tmp_path: Pat
     shard.change(call, "x", "c", at=21)
     shard.change(call, "x", "b", at=12)
     shard.close()
-    series = written.open()["x"]
+    series = writer.open()["x"]
     assert series.values == ["a", "b", "c"]
     assert series.steps == [1, 1, 2]
 
 
 def test_each_process_has_its_own_steps(tmp_path: Path) -> None:
-    written = Written(tmp_path)
+    writer = Written(tmp_path)
     for process in (0, 1):
-        shard = written.shard(process=process)
+        shard = writer.shard(process=process)
         call = shard.call(at=0)
         shard.step(call, 100 * process, at=1)
         shard.change(call, "x", process, at=2 + process)
         shard.close()
-    assert written.open()["x"].steps == [0, 100]
+    assert writer.open()["x"].steps == [0, 100]
 
 
 def test_a_step_may_be_a_number_of_numpy_or_a_text(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     call = shard.call()
     for step in (np.int64(5), "warmup", 2.5):
         shard.step(call, step)
         shard.change(call, "x", 1)
     shard.close()
-    steps = written.open()["x"].steps
+    steps = writer.open()["x"].steps
     assert steps == [5, "warmup", 2.5]
     assert type(steps[0]) is int
 
 
 def test_a_step_that_was_deleted_or_none_says_nothing(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     call = shard.call()
     for step in (5, None, DELETED):
         shard.step(call, step)
         shard.change(call, "x", 1)
     shard.close()
-    assert written.open()["x"].steps == [5, 5, 5]
+    assert writer.open()["x"].steps == [5, 5, 5]
 
 
 def test_a_damaged_run_whose_calls_made_each_other_still_answers(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
-    one = shard.call("a", parent=2)
-    shard.call("b", parent=one)
-    other = shard.call("c")
-    shard.step(other, 9)
-    shard.change(one, "x", 1)
+    writer = Written(tmp_path)
+    shard = writer.shard()
+    first_call = shard.call("a", parent=2)
+    shard.call("b", parent=first_call)
+    second_call = shard.call("c")
+    shard.step(second_call, 9)
+    shard.change(first_call, "x", 1)
     shard.close()
-    assert written.open()["x"].steps == [0]
+    assert writer.open()["x"].steps == [0]
 
 
 def test_recursion_a_thousand_deep_finds_the_step_at_its_root(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     call = shard.call()
     shard.step(call, 3)
     for _ in range(1000):
         call = shard.call(parent=call)
     shard.change(call, "x", 1)
     shard.close()
-    assert written.open()["x"].steps == [3]
+    assert writer.open()["x"].steps == [3]
 
 
 def test_steps_as_numbers_are_the_steps_themselves(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     outer = shard.call("outer", step=5)
     shard.change(outer, "x", 0.0)
     for step in (7, 8.5):
@@ -170,10 +170,10 @@ def test_steps_as_numbers_are_the_steps_themselves(tmp_path: Path) -> None:
         shard.change(outer, "x", 1.0)
         inner = shard.call("inner", parent=outer)
         shard.change(inner, "y", 2.0)
-    alone = shard.call("alone")
-    shard.change(alone, "z", 3.0)
+    single = shard.call("alone")
+    shard.change(single, "z", 3.0)
     shard.close()
-    run = written.open()
+    run = writer.open()
     for name, expected in {"x": [5, 7, 8.5], "y": [7, 8.5], "z": [0]}.items():
         steps = run.tables.steps.numbers(run.tables.table.rows_of(name))
         assert steps is not None
@@ -181,8 +181,8 @@ def test_steps_as_numbers_are_the_steps_themselves(tmp_path: Path) -> None:
 
 
 def test_a_change_before_the_first_step_of_its_function_has_none(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     train = shard.call("train")
     shard.change(train, "lr", 0.1)
     early = shard.call("check", parent=train)
@@ -195,7 +195,7 @@ def test_a_change_before_the_first_step_of_its_function_has_none(tmp_path: Path)
     elsewhere = shard.call("plot")
     shard.change(elsewhere, "width", 7)
     shard.close()
-    run = written.open()
+    run = writer.open()
     assert {name: run[name].steps for name in run} == {
         "lr": [None],
         "score": [None, 3, 4],
@@ -208,8 +208,8 @@ def test_a_change_before_the_first_step_of_its_function_has_none(tmp_path: Path)
 
 
 def test_steps_as_numbers_of_one_loop_after_another(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     for _ in range(3):
         call = shard.call("train")
         shard.change(call, "x", 0.0)
@@ -217,34 +217,34 @@ def test_steps_as_numbers_of_one_loop_after_another(tmp_path: Path) -> None:
             shard.step(call, step)
             shard.change(call, "x", 1.0)
     shard.close()
-    run = written.open()
+    run = writer.open()
     steps = run.tables.steps.numbers(run.tables.table.rows_of("x"))
     assert steps is not None
     assert run["x"].steps == [None, 0, 1, 2, 3] * 3
     assert np.array_equal(steps, [np.nan, 0, 1, 2, 3] * 3, equal_nan=True)
 
 
-def test_steps_that_are_no_numbers_are_not_given_as_such(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+def test_steps_that_are_not_numbers_are_not_returned_as_such(tmp_path: Path) -> None:
+    writer = Written(tmp_path)
+    shard = writer.shard()
     call = shard.call("train")
     shard.step(call, "warm up")
     shard.change(call, "x", 0.0)
     shard.close()
-    run = written.open()
+    run = writer.open()
     assert run.tables.steps.numbers(run.tables.table.rows_of("x")) is None
 
 
 def test_the_steps_of_many_calls_are_those_of_each(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     outer = shard.call("outer")
     for step in (None, 3, 4):
         if step is not None:
             shard.step(outer, step)
         shard.call("inner", parent=outer)
     shard.close()
-    run = written.open()
+    run = writer.open()
     assert run.tables.steps.of_calls(0, np.arange(4)) == [None, None, 3, 4] == [call.step for call in run.calls()]
 
 

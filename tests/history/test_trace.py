@@ -11,7 +11,7 @@ import pytest
 
 import clew
 from clew.errors import OptionError, UnknownPartError
-from clew.history.passages import settled
+from clew.history.passages import with_later_knowledge
 from clew.history.trace import StageCall, Trace
 from clew.records import Passage, TraceFacts
 
@@ -126,7 +126,7 @@ def test_hasattr_dir_and_completion_know_what_there_is(trace: Trace) -> None:
     assert trace.load._ipython_key_completions_() == ["Images.__getitem__", "decode"]
 
 
-def test_items_of_two_datasets_with_one_index_are_told_apart() -> None:
+def test_items_of_two_datasets_with_one_index_are_distinguished() -> None:
     trace = Trace.of([passage("a", "f", 1, (7,), source="train"), passage("a", "f", 2, (7,), source="val")])
     with pytest.raises(OptionError, match="source='train', source='val'"):
         trace.item(7)
@@ -141,27 +141,27 @@ def test_true_is_not_the_item_one() -> None:
 
 
 def test_what_an_item_is_called_holds_in_every_stage() -> None:
-    made = passage("load", "f", 1, (5,), called="file-5")
+    passage_made = passage("load", "f", 1, (5,), called="file-5")
     later = passage("use", "g", 2, (5,))
-    assert [p.ids for p in settled([later, made])] == [("file-5",), ("file-5",)]
+    assert [p.ids for p in with_later_knowledge([later, passage_made])] == [("file-5",), ("file-5",)]
 
 
 def test_the_order_in_which_collate_put_the_rows_holds_for_the_stages_after_it() -> None:
     collate = passage("collate", "f", 2, (3, 1), batch=0, by_row=True)
     model = passage("model", "g", 3, (1, 3), batch=0, by_row=True)
     sampler = passage("sampler", "s", 1, (1, 3), batch=0, by_row=True)
-    assert [(p.stage, p.ids) for p in settled([model, collate, sampler])] == [
+    assert [(p.stage, p.ids) for p in with_later_knowledge([model, collate, sampler])] == [
         ("sampler", (1, 3)),
         ("collate", (3, 1)),
         ("model", (3, 1)),
     ]
 
 
-def test_where_collate_has_lost_the_rows_nobody_is_given_the_row_of_the_sampler() -> None:
+def test_where_collate_has_lost_the_rows_no_item_gets_the_row_of_the_sampler() -> None:
     sampler = passage("sampler", "s", 1, (5, 6), batch=0, by_row=True)
     collate = passage("collate", "f", 2, (5, 6), batch=0, lost="rows are alike")
     trace = Trace.of([sampler, collate])
-    with pytest.raises(UnknownPartError, match="row 1 of batch 0 is, is not known: rows are alike"):
+    with pytest.raises(UnknownPartError, match="not known which item row 1 of batch 0 is: rows are alike"):
         trace.lineage(batch=0, row=1)
     assert trace.item(6).row is None
     assert trace.item(6).batch == 0

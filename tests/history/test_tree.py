@@ -15,15 +15,15 @@ from history.writing import Shard, Written
 
 
 def test_it_prints_calls_under_their_callers(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     top = shard.call("train", args={"epochs": 2}, at=0)
     inner = shard.call("step", parent=top, at=1)
     shard.change(inner, "x", 1, at=1)
     shard.end(inner, at=2, error="ValueError: no")
     shard.end(top, at=4, result=7)
     shard.close()
-    tree = written.open().tree()
+    tree = writer.open().tree()
     assert str(tree).splitlines() == [
         "train  mod.py:1  [main]  4 ms",
         "├─ epochs: 2",
@@ -37,38 +37,38 @@ def test_it_prints_calls_under_their_callers(tmp_path: Path) -> None:
 
 
 def test_many_calls_of_one_function_are_counted(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     for _ in range(1500):
         shard.call("step")
     shard.call("after")
     shard.close()
-    lines = str(written.open().tree()).splitlines()
+    lines = str(writer.open().tree()).splitlines()
     assert len(lines) == 4
     assert lines[1] == "… 1,498 more like it"
     assert lines[3].startswith("after")
 
 
 def test_a_deep_recursion_is_cut_and_says_so(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     call = -1
     for _ in range(2000):
         call = shard.call("f", parent=call)
     shard.close()
-    lines = str(written.open().tree()).splitlines()
+    lines = str(writer.open().tree()).splitlines()
     assert len(lines) == 201
     assert lines[-1].startswith("… more; 2,000 calls in all")
     assert max(map(len, lines)) < 200
 
 
 def test_a_wide_tree_is_cut_and_says_how_many_calls_there_are(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     for number in range(900):
         shard.call(f"f{number}")
     shard.close()
-    tree = written.open().tree()
+    tree = writer.open().tree()
     lines = str(tree).splitlines()
     assert lines[-1].startswith("… more; 900 calls in all")
     assert len(lines) == 201
@@ -94,8 +94,8 @@ def returned(shard: Shard, call: int, value: Any) -> None:
 
 
 def test_inputs_changes_callees_and_results_come_in_their_order(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     top = followed(shard, "transform", video=np.zeros((2, 3, 4), np.uint8))
     shard.change(top, "video", np.zeros((4, 2, 3), np.uint8), line=12)
     inner = followed(shard, "scale", top, x=1)
@@ -103,7 +103,7 @@ def test_inputs_changes_callees_and_results_come_in_their_order(tmp_path: Path) 
     shard.change(top, "video", np.zeros((4, 2, 3), np.float32), line=14)
     returned(shard, top, np.zeros((4, 2, 3), np.float32))
     shard.close()
-    lines = [line.rpartition("  ")[0] if " ms" in line else line for line in str(written.open().tree()).splitlines()]
+    lines = [line.rpartition("  ")[0] if " ms" in line else line for line in str(writer.open().tree()).splitlines()]
     assert lines == [
         "transform  mod.py:1  [main]",
         "├─ video: uint8 (2, 3, 4)",
@@ -122,8 +122,8 @@ def test_inputs_changes_callees_and_results_come_in_their_order(tmp_path: Path) 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """main → Trainer.step → (load, given `path`; loss_of, which raises and is slow); main → save, given `video`."""
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     main = shard.call("main", at=0)
     step = shard.call("Trainer.step", parent=main, at=1)
     load = shard.call("load", parent=step, at=2, args={"path": "x"})
@@ -138,7 +138,7 @@ def run(tmp_path: Path) -> Run:
     shard.end(save, at=100)
     shard.end(main, at=100)
     shard.close()
-    return written.open()
+    return writer.open()
 
 
 def shown(tree: Tree) -> list[str]:
@@ -192,9 +192,9 @@ def test_a_time_that_is_none_is_an_error(run: Run, slow: Any) -> None:
 
 
 def test_a_filter_finds_its_way_through_a_recursion_and_several_processes(tmp_path: Path) -> None:
-    written = Written(tmp_path)
+    writer = Written(tmp_path)
     for rank in (0, 1):
-        shard = written.shard(rank)
+        shard = writer.shard(rank)
         call = -1
         for depth in range(1500):
             call = shard.call("f" if depth else "top", parent=call)
@@ -203,7 +203,7 @@ def test_a_filter_finds_its_way_through_a_recursion_and_several_processes(tmp_pa
         if rank:
             shard.end(last, error="ValueError: no")
         shard.close()
-    run = written.open()
+    run = writer.open()
     assert len(run.tree(errors=True)) == 1501
     assert len(run.tree("last")) == 3002
     assert len(run.tree("top")) == 3004

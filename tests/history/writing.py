@@ -102,8 +102,8 @@ class Shard:
         from clew.values import capture
 
         id = next(self._values)
-        written = value if isinstance(value, Value) else capture(value).value
-        self._flush.values.append((id, written))
+        writer = value if isinstance(value, Value) else capture(value).value
+        self._flush.values.append((id, writer))
         return id
 
     def note(self, kind: str, subject: str, text: str, count: int = 1) -> None:
@@ -152,15 +152,15 @@ class Written:
 
 def simple_run(base: Path, changes: dict[str, list[Any]], **meta: Any) -> Run:
     """One call of `train` in which these names took these values, one name after the other."""
-    written = Written(base, **meta)
-    shard = written.shard()
+    writer = Written(base, **meta)
+    shard = writer.shard()
     call = shard.call("train", args={"epochs": 2})
     for number, (name, values) in enumerate(changes.items()):
         for value in values:
             shard.change(call, name, value, line=10 + number)
     shard.end(call, result=0.5)
     shard.close()
-    return written.open()
+    return writer.open()
 
 
 def json_value(type: str, body: Any) -> Value:

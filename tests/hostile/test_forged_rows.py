@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.history.noted import checked, id_name
+from clew.history.noted import check_annotation, id_name
 from history.writing import Written
 from hostile.forging import Row, copied, put_cell, read_flushes, write_flushes
 from hostile.reading import surprises
@@ -98,7 +98,7 @@ NOTED: list[dict[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("noted", NOTED, ids=lambda noted: str(checked(noted))[:30])
+@pytest.mark.parametrize("noted", NOTED, ids=lambda noted: str(check_annotation(noted))[:30])
 def test_notes_of_items_that_make_no_sense_are_left_out(tmp_path: Path, noted: dict[str, Any]) -> None:
     written = Written(tmp_path / "runs")
     shard = written.shard()
@@ -109,7 +109,7 @@ def test_notes_of_items_that_make_no_sense_are_left_out(tmp_path: Path, noted: d
     shard.close()
     readers = ["traces", "page pipeline", "diff", "shown"]
     assert surprises(written.folder, written.folder, tmp_path / "out", readers) == {}
-    wrong = checked(noted)[1]
+    wrong = check_annotation(noted)[1]
     notes = [note for trace in written.open().traces for note in trace.notes]
     assert any("damaged" in note for note in notes) == bool(wrong)
 

@@ -51,8 +51,8 @@ def training(
     base: Path, name: str = "120000-training", *, file: str = "mod.py", source: str | None = None, **meta: Any
 ) -> Written:
     """Ten steps of a training loop: numbers, a NaN, a deletion, text, tensors, calls that repeat, one that raised."""
-    written = Written(base, name, **meta)
-    shard = written.shard()
+    writer = Written(base, name, **meta)
+    shard = writer.shard()
     train = shard.call("train", args={"epochs": 2}, file=file, line=3, source=source)
     for step in range(10):
         shard.step(train, step)
@@ -67,4 +67,4 @@ def training(
     shard.note("never-seen", "accuracy", "never seen in train()")
     shard.end(train, result=0.1)
     shard.close()
-    return written
+    return writer

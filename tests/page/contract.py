@@ -37,12 +37,12 @@ class Reader:
         return parts[0] if len(parts) == 1 else ("union", parts)
 
     def postfix(self) -> Any:
-        found = self.primary()
+        declaration = self.primary()
         while self.peek() == "[":
             self.take()
             self.take("]")
-            found = "array", found
-        return found
+            declaration = "array", declaration
+        return declaration
 
     def primary(self) -> Any:
         token = self.take()
@@ -67,28 +67,28 @@ class Reader:
         return parts
 
     def fields(self) -> Any:
-        found: dict[str, tuple[bool, Any]] = {}
+        declaration: dict[str, tuple[bool, Any]] = {}
         while self.peek() != "}":
             name = self.take()
             optional = self.peek() == "?"
             if optional:
                 self.take()
             self.take(":")
-            found[name] = optional, self.union()
+            declaration[name] = optional, self.union()
             if self.peek() in (";", ","):
                 self.take()
         self.take("}")
-        return "object", found
+        return "object", declaration
 
 
 @cache
 def declared() -> dict[str, Any]:
     """name → type, of every interface and alias."""
     text = re.sub(r"/\*.*?\*/|//[^\n]*", "", TYPES.read_text(encoding="utf-8"), flags=re.DOTALL)
-    found: dict[str, Any] = {}
+    declaration: dict[str, Any] = {}
     for match in re.finditer(r"export (?:interface (\w+) |type (\w+) =)", text):
-        found[match[1] or match[2]] = Reader(text[match.end() :]).union()
-    return found
+        declaration[match[1] or match[2]] = Reader(text[match.end() :]).union()
+    return declaration
 
 
 def misfits(value: Any, kind: str) -> list[str]:
@@ -99,20 +99,20 @@ def misfits(value: Any, kind: str) -> list[str]:
 def _misfits(value: Any, kind: Any, at: str) -> list[str]:
     form, inner = kind
     if form == "union":
-        tried = [_misfits(value, one, at) for one in inner]
+        tried = [_misfits(value, item, at) for item in inner]
         return [] if [] in tried else min(tried, key=len)
     if form == "array":
         if not isinstance(value, list):
             return [f"{at} is no list"]
-        return [wrong for place, one in enumerate(value) for wrong in _misfits(one, inner, f"{at}[{place}]")]
+        return [wrong for place, item in enumerate(value) for wrong in _misfits(item, inner, f"{at}[{place}]")]
     if form == "tuple":
         if not isinstance(value, list) or len(value) != len(inner):
             return [f"{at} is no list of {len(inner)}"]
-        return [wrong for one, wanted in zip(value, inner, strict=True) for wrong in _misfits(one, wanted, at)]
+        return [wrong for item, expected in zip(value, inner, strict=True) for wrong in _misfits(item, expected, at)]
     if form == "record":
         if not isinstance(value, dict):
             return [f"{at} is no object"]
-        return [wrong for key, one in value.items() for wrong in _misfits(one, inner, f"{at}.{key}")]
+        return [wrong for key, item in value.items() for wrong in _misfits(item, inner, f"{at}.{key}")]
     if form == "literal":
         return [] if value == inner else [f"{at} is {value!r}, not {inner!r}"]
     return _of_fields(value, inner, at) if form == "object" else _of_name(value, inner, at)

@@ -37,7 +37,7 @@ def test_a_value_is_one_line_with_its_type(value: Any, text: str, type: str) -> 
 
 
 def test_an_array_has_shape_dtype_and_statistics_where_it_is_alone() -> None:
-    box = box_of(np.array([[1.0, 3.0]], np.float32), alone=True)
+    box = box_of(np.array([[1.0, 3.0]], np.float32), detailed=True)
     assert (box["shape"], box["dtype"]) == ([1, 2], "float32")
     assert box["stats"] == {"min": 1.0, "max": 3.0, "mean": 2.0, "nan": 0, "inf": 0}
 
@@ -48,7 +48,7 @@ def test_what_was_not_kept_says_why() -> None:
 
 
 def test_no_user_code_runs() -> None:
-    assert "Rude" in box_of(Rude(), alone=True, draw=True)["text"]
+    assert "Rude" in box_of(Rude(), detailed=True, draw=True)["text"]
 
 
 def test_a_large_value_in_a_list_is_not_read(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

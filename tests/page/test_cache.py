@@ -10,10 +10,10 @@ from clew.page.cache import Cache, weight
 
 
 def test_what_is_held_is_not_made_again() -> None:
-    cache, made = Cache(), []
+    cache, computed = Cache(), []
     for _ in range(3):
-        cache.get("a", lambda: made.append(1) or "x")
-    assert made == [1]
+        cache.get("a", lambda: computed.append(1) or "x")
+    assert computed == [1]
 
 
 def test_the_longest_unused_goes_first() -> None:
@@ -22,10 +22,10 @@ def test_the_longest_unused_goes_first() -> None:
         cache.get(key, lambda: np.zeros(1_000))
         cache.get("a", lambda: np.ones(1_000))
     cache.get("d", lambda: np.zeros(1_000))
-    made = []
+    computed = []
     for key in "adb":
-        cache.get(key, lambda: made.append(key) or np.zeros(1))
-    assert made == ["b"]
+        cache.get(key, lambda: computed.append(key) or np.zeros(1))
+    assert computed == ["b"]
     assert cache.size <= 30_000
 
 
@@ -34,7 +34,7 @@ def test_one_that_is_too_large_is_still_given() -> None:
     assert cache.get("a", lambda: np.arange(100)).sum() == 4950
 
 
-def test_what_is_no_more_is_forgotten() -> None:
+def test_entries_of_vanished_runs_are_dropped() -> None:
     cache = Cache()
     cache.get(("run", 1), lambda: 1)
     cache.get(("other", 1), lambda: 1)

@@ -53,13 +53,13 @@ def test_a_refusal_is_as_declared(page: Page, folder: Path) -> None:
 
 
 def test_a_reduced_curve_is_as_declared(base: Path) -> None:
-    written = Written(base)
-    shard = written.shard()
+    writer = Written(base)
+    shard = writer.shard()
     call = shard.call()
     for value in range(100):
         shard.change(call, "x", float(value))
     shard.close()
-    curve = Page(base).of(written.folder, "series", name="x", px=10)
+    curve = Page(base).of(writer.folder, "series", name="x", px=10)
     assert curve["reduced"]
     assert misfits(curve, "Curve") == []
 
@@ -80,11 +80,11 @@ def test_a_pipeline_is_as_declared(base: Path, monkeypatch: pytest.MonkeyPatch) 
     with clew.run("items") as run, clew.items(2):
         for index in range(5):
             scale(load(index))
-    found = Page(base).of(Path(str(run.path)), "pipeline")
-    assert misfits(found, "Pipeline") == []
-    assert [stage["name"] for stage in found["stages"]] == ["load", "scale"]
-    assert found["total"] == 2
-    assert found["cells"][0]["outs"][0]["value"]["picture"].startswith("data:image/png;base64,")
+    answer = Page(base).of(Path(str(run.path)), "pipeline")
+    assert misfits(answer, "Pipeline") == []
+    assert [stage["name"] for stage in answer["stages"]] == ["load", "scale"]
+    assert answer["total"] == 2
+    assert answer["cells"][0]["outs"][0]["value"]["picture"].startswith("data:image/png;base64,")
 
 
 @pytest.mark.parametrize(

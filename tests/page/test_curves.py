@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clew.page.curves import Curve, reduced
+from clew.page.curves import Curve, reduce_curve
 
 
 def curve(x: list[float], y: list[float] | None = None) -> Curve:
@@ -19,20 +19,20 @@ def test_the_nearest_point_is_found_the_last_of_several_at_one_place(x: float, p
 
 
 def test_buckets_are_equal_parts_of_the_axis_and_empty_ones_are_left_out() -> None:
-    found = reduced(curve([0, 1, 2, 90, 91, 100], [5, 1, 9, 2, 7, 3]), 0, 6, 10)
-    assert found.last.tolist() == [2, 5]
-    assert found.low.tolist() == [1, 2]
-    assert found.high.tolist() == [9, 7]
+    buckets = reduce_curve(curve([0, 1, 2, 90, 91, 100], [5, 1, 9, 2, 7, 3]), 0, 6, 10)
+    assert buckets.last.tolist() == [2, 5]
+    assert buckets.low.tolist() == [1, 2]
+    assert buckets.high.tolist() == [9, 7]
 
 
 def test_nan_is_passed_over_unless_there_is_nothing_else() -> None:
     nan = float("nan")
-    found = reduced(curve([0, 1, 2, 3], [nan, 4, nan, nan]), 0, 4, 2)
-    assert found.low[0] == found.high[0] == 4
-    assert np.isnan(found.low[1])
+    buckets = reduce_curve(curve([0, 1, 2, 3], [nan, 4, nan, nan]), 0, 4, 2)
+    assert buckets.low[0] == buckets.high[0] == 4
+    assert np.isnan(buckets.low[1])
 
 
 def test_a_window_that_is_cut_out_keeps_its_places() -> None:
-    found = reduced(curve([float(i) for i in range(100)]), 40, 60, 4)
-    assert found.last.tolist() == [44, 49, 54, 59]
-    assert found.low.tolist() == [40, 45, 50, 55]
+    buckets = reduce_curve(curve([float(i) for i in range(100)]), 40, 60, 4)
+    assert buckets.last.tolist() == [44, 49, 54, 59]
+    assert buckets.low.tolist() == [40, 45, 50, 55]

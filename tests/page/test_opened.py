@@ -18,102 +18,102 @@ from page.asking import Page
 
 @pytest.fixture
 def growing(base: Path) -> Iterator[Any]:
-    written = Written(base, how="running", ended_ns=None, pid=1)
-    shard = written.shard()
+    writer = Written(base, how="running", ended_ns=None, pid=1)
+    shard = writer.shard()
     call = shard.call()
     shard.change(call, "x", 1.0)
     shard.flush()
-    yield written, shard, call
+    yield writer, shard, call
     shard.close()
 
 
 def test_what_was_written_since_is_seen_and_the_version_grows(growing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    written, shard, call = growing
-    page = Page(written.folder.parents[1])
+    writer, shard, call = growing
+    page = Page(writer.folder.parents[1])
     monkeypatch.setattr(opened_module, "SECONDS", 0.0)
     monkeypatch.setattr(opened_module, "PATIENCE", 0.0)
-    before = page.of(written.folder)
-    assert page.of(written.folder, "series", name="x")["total"] == 1
+    before = page.of(writer.folder)
+    assert page.of(writer.folder, "series", name="x")["total"] == 1
     shard.change(call, "x", 2.0)
     shard.flush()
-    assert page.of(written.folder, "version")["version"] > before["version"]
-    assert page.of(written.folder, "series", name="x")["y"] == [1.0, 2.0]
+    assert page.of(writer.folder, "version")["version"] > before["version"]
+    assert page.of(writer.folder, "series", name="x")["y"] == [1.0, 2.0]
 
 
 def test_a_run_is_not_read_again_at_once(growing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    written, shard, call = growing
-    page = Page(written.folder.parents[1])
+    writer, shard, call = growing
+    page = Page(writer.folder.parents[1])
     monkeypatch.setattr(opened_module, "SECONDS", 1000.0)
     monkeypatch.setattr(opened_module, "LONGEST", 1000.0)
-    page.of(written.folder, "series", name="x")
+    page.of(writer.folder, "series", name="x")
     shard.change(call, "x", 2.0)
     shard.flush()
-    assert page.of(written.folder, "series", name="x")["total"] == 1
+    assert page.of(writer.folder, "series", name="x")["total"] == 1
 
 
-def test_the_version_is_told_while_an_answer_is_being_made(growing: Any) -> None:
-    written, _, _ = growing
-    page = Page(written.folder.parents[1])
-    page.of(written.folder)
-    opened = page.shelf.opened(run_id(written.folder))
-    held, done = threading.Event(), threading.Event()
+def test_the_version_is_reported_while_an_answer_is_being_made(growing: Any) -> None:
+    writer, _, _ = growing
+    page = Page(writer.folder.parents[1])
+    page.of(writer.folder)
+    opened = page.shelf.opened(run_id(writer.folder))
+    holder, finished_event = threading.Event(), threading.Event()
 
     def hold() -> None:
         with opened:
-            held.set()
-            done.wait(20)
+            holder.set()
+            finished_event.wait(20)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    held.wait(20)
+    holder.wait(20)
     try:
-        assert page.of(written.folder, "version")["version"] == opened.version
+        assert page.of(writer.folder, "version")["version"] == opened.version
     finally:
-        done.set()
+        finished_event.set()
         thread.join()
 
 
 def test_many_questions_at_once_are_all_answered(page: Page, folder: Path) -> None:
-    found: list[int] = []
+    answers: list[int] = []
 
     def ask() -> None:
-        found.append(page.of(folder, "series", name="loss")["total"])
+        answers.append(page.of(folder, "series", name="loss")["total"])
 
     threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [12] * 8
+    assert answers == [12] * 8
 
 
 @pytest.mark.parametrize(("step", "text"), [(None, None), (3, "3"), (3.0, "3"), (0.5, "0.5"), ("warm up", "warm up")])
-def test_a_step_is_told_as_people_write_it(step: Any, text: str | None) -> None:
+def test_a_step_is_reported_as_people_write_it(step: Any, text: str | None) -> None:
     assert step_text(step) == text
 
 
-def test_a_long_run_is_prepared_while_nobody_asks(page: Page, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_run_is_prepared_between_requests(page: Page, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opened_module, "LONG", 1)
-    made: list[str] = []
-    monkeypatch.setattr("clew.page.curves.curve_of", lambda opened, name, axis: made.append(name))
+    computed: list[str] = []
+    monkeypatch.setattr("clew.page.curves.curve_of", lambda opened, name, axis: computed.append(name))
     page.of(folder)
     page.of(folder)
-    assert made == ["loss", "weight"]
+    assert computed == ["loss", "weight"]
 
 
-def test_a_long_run_has_the_curve_it_begins_with_made_first_while_nobody_asks(
+def test_a_long_run_has_the_curve_it_begins_with_made_first_between_requests(
     growing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written, shard, call = growing
+    writer, shard, call = growing
     for name in (*"abcdefg", "val_loss"):
         shard.change(call, name, 1.0)
     shard.flush()
-    opened = Page(written.folder.parents[1]).shelf.opened(run_id(written.folder))
-    made: list[str] = []
-    monkeypatch.setattr("clew.page.curves.curve_of", lambda opened, name, axis: made.append(name))
+    opened = Page(writer.folder.parents[1]).shelf.opened(run_id(writer.folder))
+    computed: list[str] = []
+    monkeypatch.setattr("clew.page.curves.curve_of", lambda opened, name, axis: computed.append(name))
     opened.warm()
-    assert made == []  # it is short
+    assert computed == []  # it is short
     monkeypatch.setattr(opened_module, "LONG", 1)
     opened.warm()
     opened.warm()
-    assert made == ["val_loss", "x", "a", "b", "c", "d"]
+    assert computed == ["val_loss", "x", "a", "b", "c", "d"]

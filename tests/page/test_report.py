@@ -56,7 +56,7 @@ def test_a_report_holds_what_the_page_would_ask(folder: Path, tmp_path: Path) ->
     for what, kind in {**kinds, "tensors": "TensorCurve", "histogram": "Histogram", "slice": "Slice"}.items():
         answers = asked(report, what)
         assert answers, what
-        assert [wrong for _, found in answers for wrong in misfits(found, kind)] == []
+        assert [wrong for _, answer in answers for wrong in misfits(answer, kind)] == []
     assert misfits(report["answers"][f"/api/run/{report['run']}"], "Overview") == []
 
 
@@ -64,8 +64,8 @@ def test_its_answers_are_those_of_the_page(base: Path, folder: Path, tmp_path: P
     report = content(make_report(folder, tmp_path / "report.html").path)
     page = Page(base)
     for what in ("call", "tree", "graph", "source", "point"):
-        for params, told in asked(report, what):
-            assert told == page.of(folder, what, **params)
+        for params, page_answer in asked(report, what):
+            assert page_answer == page.of(folder, what, **params)
 
 
 def test_a_whole_curve_is_kept_without_a_window(folder: Path, tmp_path: Path) -> None:
@@ -81,11 +81,11 @@ def test_keys_are_sorted_by_name(folder: Path, tmp_path: Path) -> None:
 
 def test_no_text_ends_the_element_it_is_in(base: Path, tmp_path: Path) -> None:
     folder = simple_run(base, {"x": ["</script><script>alert(1)</script>", "<!--"]}, name="120000-<b>").path
-    made = make_report(folder, tmp_path / "report.html")
-    text = made.path.read_text()
+    report = make_report(folder, tmp_path / "report.html")
+    text = report.path.read_text()
     assert text.count("</script>") == 2
     assert "<b>" not in EMBEDDED.sub("", text).replace("let a = '<b>'", "")
-    assert "</script><script>alert(1)" in json.dumps(content(made.path))
+    assert "</script><script>alert(1)" in json.dumps(content(report.path))
 
 
 def test_a_report_fetches_nothing_and_runs_only_its_own_script(folder: Path, tmp_path: Path) -> None:
@@ -113,17 +113,17 @@ def test_parts_are_left_out_on_request(folder: Path, tmp_path: Path) -> None:
         make_report(folder, tmp_path / "report.html", without="trees")
 
 
-def test_without_source_no_line_of_it_goes_along(base: Path, tmp_path: Path) -> None:
-    written = training(base, source="SECRET = 1\n" * 20)
-    assert b"SECRET" in make_report(written.folder, tmp_path / "with.html").path.read_bytes()
-    made = make_report(written.folder, tmp_path / "without.html", without=["source"])
-    assert b"SECRET" not in made.path.read_bytes()
+def test_without_source_no_line_of_it_is_included(base: Path, tmp_path: Path) -> None:
+    writer = training(base, source="SECRET = 1\n" * 20)
+    assert b"SECRET" in make_report(writer.folder, tmp_path / "with.html").path.read_bytes()
+    report = make_report(writer.folder, tmp_path / "without.html", without=["source"])
+    assert b"SECRET" not in report.path.read_bytes()
 
 
-def test_the_limit_holds_and_what_was_left_out_is_said(folder: Path, tmp_path: Path) -> None:
-    whole = make_report(folder, tmp_path / "whole.html").size
-    made = make_report(folder, tmp_path / "report.html", limit=whole // 2)
-    assert made.size <= whole // 2
+def test_the_limit_holds_and_what_was_left_out_is_listed(folder: Path, tmp_path: Path) -> None:
+    full_size = make_report(folder, tmp_path / "whole.html").size
+    made = make_report(folder, tmp_path / "report.html", limit=full_size // 2)
+    assert made.size <= full_size // 2
     assert made.left_out
     report = content(made.path)
     assert report["left_out"] == made.left_out
@@ -144,14 +144,14 @@ def test_without_the_built_page_it_says_how_to_build_it(folder: Path, tmp_path: 
         make_report(folder, tmp_path / "report.html")
 
 
-def test_a_place_that_cannot_be_written_is_told(folder: Path, tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_written_is_reported(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(PageError, match="cannot be written"):
         make_report(folder, tmp_path / "nowhere" / "report.html")
 
 
 def test_a_run_makes_its_own_report(folder: Path, tmp_path: Path) -> None:
-    made = clew.open(folder).report(tmp_path / "own.html", names="loss")
-    assert str(made) == str(tmp_path / "own.html")
+    report = clew.open(folder).report(tmp_path / "own.html", names="loss")
+    assert str(report) == str(tmp_path / "own.html")
 
 
 def test_repeated_calls_are_in_the_tree_as_the_page_opens_them(base: Path, folder: Path, tmp_path: Path) -> None:

@@ -40,10 +40,10 @@ def test_a_token_in_the_address_opens_nothing(page: Page) -> None:
     assert bare(page, f"{QUESTION}?token={TOKEN}") == 403
 
 
-def test_a_refusal_tells_people_what_to_do(page: Page) -> None:
-    told = page.client.get("/", headers={"X-Clew-Token": ""})
-    assert told.headers["content-type"].startswith("text/html")
-    assert "clew view" in told.text
+def test_a_refusal_says_what_to_do(page: Page) -> None:
+    refusal = page.client.get("/", headers={"X-Clew-Token": ""})
+    assert refusal.headers["content-type"].startswith("text/html")
+    assert "clew view" in refusal.text
     assert page.client.get(QUESTION, headers={"X-Clew-Token": ""}).json()["slug"] == "wrong-token"
 
 
@@ -89,7 +89,7 @@ def test_an_id_that_is_a_path_leads_nowhere(page: Page, id: str) -> None:
     assert page.client.get(f"/api/run/{id}").status_code == 404
 
 
-def test_a_run_s_folder_name_is_no_id(page: Page, folder: Path) -> None:
+def test_a_run_s_folder_name_is_not_an_id(page: Page, folder: Path) -> None:
     assert page.client.get(f"/api/run/{folder.name}").status_code == 404
 
 
@@ -150,56 +150,56 @@ def test_long_answers_are_zipped_for_who_can_read_them(page: Page, folder: Path)
 def test_a_run_deleted_while_it_is_shown_says_so(page: Page, folder: Path) -> None:
     page.of(folder)
     shutil.rmtree(folder)
-    told = page.refused(410, f"{page.run(folder)}/series", name="loss")
-    assert told["slug"] == "run-gone"
-    assert "list of runs" in told["remedy"]
+    refusal = page.refused(410, f"{page.run(folder)}/series", name="loss")
+    assert refusal["slug"] == "run-gone"
+    assert "list of runs" in refusal["remedy"]
 
 
 def test_a_damaged_run_is_shown_with_what_is_wrong(base: Path) -> None:
-    written = Written(base)
-    shard = written.shard()
+    writer = Written(base)
+    shard = writer.shard()
     shard.change(shard.call(), "x", 1.0)
     shard.close()
-    (records,) = written.folder.glob("shards/*/records.arrow")
+    (records,) = writer.folder.glob("shards/*/records.arrow")
     records.write_bytes(records.read_bytes()[:-40])
-    found = Page(base).of(written.folder)
-    assert found["problems"]
+    answer = Page(base).of(writer.folder)
+    assert answer["problems"]
 
 
 def test_an_empty_run_has_no_pages_and_no_error(base: Path) -> None:
-    written = Written(base)
+    writer = Written(base)
     page = Page(base)
-    assert not any(page.of(written.folder)["pages"].values())
-    assert page.of(written.folder, "tree")["nodes"] == []
-    assert page.of(written.folder, "graph")["nodes"] == []
-    assert page.refused(404, f"{page.run(written.folder)}/pipeline")["slug"] == "no-trace"
+    assert not any(page.of(writer.folder)["pages"].values())
+    assert page.of(writer.folder, "tree")["nodes"] == []
+    assert page.of(writer.folder, "graph")["nodes"] == []
+    assert page.refused(404, f"{page.run(writer.folder)}/pipeline")["slug"] == "no-trace"
 
 
 def test_a_run_of_a_newer_clew_says_so(base: Path) -> None:
-    written = Written(base, format=99)
+    writer = Written(base, format=99)
     page = Page(base)
-    assert page.refused(422, page.run(written.folder))["slug"] == "newer-format"
+    assert page.refused(422, page.run(writer.folder))["slug"] == "newer-format"
     assert "newer" in page.ask("/api/runs")["runs"][0]["problem"]
 
 
-def test_a_mistake_in_clew_is_told_and_the_page_stays_up(
+def test_a_mistake_in_clew_is_reported_and_the_page_stays_up(
     page: Page, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError("oh")
 
     monkeypatch.setattr("clew.page.answers.series.series", broken)
-    told = page.refused(500, f"{page.run(folder)}/series", name="loss")
-    assert told["slug"] == "page-trouble"
-    assert "ZeroDivisionError" in told["error"]
+    refusal = page.refused(500, f"{page.run(folder)}/series", name="loss")
+    assert refusal["slug"] == "page-trouble"
+    assert "ZeroDivisionError" in refusal["error"]
     assert "ZeroDivisionError" in capsys.readouterr().err
     assert page.of(folder, "version")["status"] == "finished"
 
 
 @pytest.mark.parametrize("params", [{"px": "many"}, {"axis": "sideways"}, {"from": "nan"}, {"from": "x"}])
 def test_nonsense_is_refused_by_name(page: Page, folder: Path, params: dict[str, str]) -> None:
-    told = page.refused(400, f"{page.run(folder)}/series", name="loss", **params)
-    assert next(iter(params)) in told["error"]
+    refusal = page.refused(400, f"{page.run(folder)}/series", name="loss", **params)
+    assert next(iter(params)) in refusal["error"]
 
 
 def test_a_question_without_a_name_is_refused(page: Page, folder: Path) -> None:
@@ -217,8 +217,8 @@ def test_ids_that_damage_has_made_enormous_cost_nothing(base: Path) -> None:
     from clew.store.flush import CallStart, ChangeColumns, Flush, Span
 
     huge = 2**31 - 7
-    written = Written(base)
-    shard = written.shard()
+    writer = Written(base)
+    shard = writer.shard()
     columns = np.array([huge], np.int32), np.array([Kind.FLOAT], np.uint8), np.array([1.0])
     shard.writer.write(
         Flush(
@@ -231,8 +231,8 @@ def test_ids_that_damage_has_made_enormous_cost_nothing(base: Path) -> None:
     )
     shard.close()
     page = Page(base)
-    page.of(written.folder)
-    (root,) = page.of(written.folder, "tree")["nodes"]
+    page.of(writer.folder)
+    (root,) = page.of(writer.folder, "tree")["nodes"]
     for what, name in (("tree", "parent"), ("call", "call"), ("source", "call")):
-        page.of(written.folder, what, **{name: root["id"]})
-    assert page.of(written.folder, "graph")["nodes"][0]["label"] == "f"
+        page.of(writer.folder, what, **{name: root["id"]})
+    assert page.of(writer.folder, "graph")["nodes"][0]["label"] == "f"

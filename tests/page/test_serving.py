@@ -14,15 +14,15 @@ import pytest
 import clew
 from clew.errors import OptionError, PageError
 from clew.page import serving
-from clew.page.serving import HOST, Served, bound, open_browser, route_to
+from clew.page.serving import HOST, Served, bound_socket, open_browser, route_to
 from clew.page.shelf import Shelf, run_id
 
 
 @pytest.fixture
 def served(base: Path, folder: Path) -> Iterator[Served]:
-    found = Served(Shelf(base), port=0)
-    yield found
-    found.close()
+    server = Served(Shelf(base), port=0)
+    yield server
+    server.close()
 
 
 def fetch(address: str, **headers: str) -> bytes:
@@ -45,45 +45,45 @@ def test_it_listens_on_loopback_only(served: Served) -> None:
 
 
 def test_every_server_has_its_own_token(served: Served, base: Path) -> None:
-    other = Served(Shelf(base), port=0)
+    second = Served(Shelf(base), port=0)
     try:
-        assert other.token != served.token
-        assert len(other.token) >= 32
+        assert second.token != served.token
+        assert len(second.token) >= 32
     finally:
-        other.close()
+        second.close()
 
 
 def test_a_closed_server_is_gone(base: Path) -> None:
-    found = Served(Shelf(base), port=0)
-    found.close()
-    assert not found.alive
-    assert "closed" in repr(found)
+    server = Served(Shelf(base), port=0)
+    server.close()
+    assert not server.alive
+    assert "closed" in repr(server)
     with pytest.raises(OSError):
-        socket.create_connection((HOST, found.port), timeout=1).close()
+        socket.create_connection((HOST, server.port), timeout=1).close()
 
 
 def test_a_port_in_use_is_an_error_if_it_was_asked_for() -> None:
-    with socket.socket() as taken:
-        taken.bind((HOST, 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as busy_socket:
+        busy_socket.bind((HOST, 0))
+        busy_socket.listen()
+        port = busy_socket.getsockname()[1]
         with pytest.raises(PageError, match=f"Port {port} is in use"):
-            bound(port)
+            bound_socket(port)
 
 
 def test_without_one_asked_for_a_free_port_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as taken:
-        taken.bind((HOST, 0))
-        taken.listen()
-        monkeypatch.setattr(serving, "PORT", taken.getsockname()[1])
-        with bound(None) as found:
-            assert found.getsockname()[1] != taken.getsockname()[1]
+    with socket.socket() as busy_socket:
+        busy_socket.bind((HOST, 0))
+        busy_socket.listen()
+        monkeypatch.setattr(serving, "PORT", busy_socket.getsockname()[1])
+        with bound_socket(None) as server:
+            assert server.getsockname()[1] != busy_socket.getsockname()[1]
 
 
 @pytest.mark.parametrize("port", [-1, 65536])
-def test_a_number_that_is_no_port_is_refused(port: int) -> None:
-    with pytest.raises(OptionError, match="no port"):
-        bound(port)
+def test_an_invalid_port_is_refused(port: int) -> None:
+    with pytest.raises(OptionError, match="not a valid port"):
+        bound_socket(port)
 
 
 def test_the_first_page_is_that_of_the_runs_that_were_named(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_no_browser_is_tried_where_there_is_none(monkeypatch: pytest.MonkeyPatch
     assert not open_browser("http://127.0.0.1/")
 
 
-def test_a_browser_that_fails_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_browser_that_fails_is_not_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(address: str) -> bool:
         raise serving.webbrowser.Error("none")
 
@@ -119,8 +119,8 @@ def viewing(base: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(serving, "open_browser", lambda address: opened.append(address) or True)
     monkeypatch.setattr(serving, "_serving", {})
     yield opened
-    for found in serving._serving.values():
-        found.close()
+    for server in serving._serving.values():
+        server.close()
 
 
 def test_a_run_opens_in_the_browser(folder: Path, viewing: list[str]) -> None:
@@ -139,5 +139,5 @@ def test_in_a_notebook_it_is_a_frame(folder: Path, viewing: list[str], monkeypat
     assert view.token not in view._repr_html_()
 
 
-def test_a_plain_interpreter_is_no_notebook() -> None:
+def test_a_plain_interpreter_is_not_a_notebook() -> None:
     assert not serving.in_notebook()

@@ -24,7 +24,7 @@ def test_a_run_that_was_given_is_shown_wherever_it_is(base: Path, tmp_path: Path
     assert not shelf.is_ours(elsewhere)
 
 
-def test_a_link_is_no_run(base: Path, tmp_path: Path) -> None:
+def test_a_link_is_not_a_run(base: Path, tmp_path: Path) -> None:
     elsewhere = training(tmp_path / "elsewhere").folder
     (base / "2023-11-14").mkdir(parents=True)
     os.symlink(elsewhere, base / "2023-11-14" / "120000-link")
@@ -41,14 +41,14 @@ def test_a_day_s_folder_that_is_a_link_is_not_ours(base: Path, tmp_path: Path) -
 
 
 def test_a_running_run_lasts_until_now(base: Path) -> None:
-    begun = time.time_ns() - 3_000_000_000
-    Written(base, how="running", started_ns=begun, ended_ns=None, pid=os.getpid())
+    started_ns = time.time_ns() - 3_000_000_000
+    Written(base, how="running", started_ns=started_ns, ended_ns=None, pid=os.getpid())
     (row,) = Shelf(base).rows()
     assert row["status"] == "running"
     assert 2.5 < row["duration"] < 60
 
 
-def test_tags_of_any_kind_are_told_as_text(base: Path) -> None:
+def test_tags_of_any_kind_are_reported_as_text(base: Path) -> None:
     Written(base, tags={"lr": 0.1, "who": "me", "deep": {"a": [1]}})
     (row,) = Shelf(base).rows()
     assert row["tags"] == {"lr": "0.1", "who": "me", "deep": "{'a': [1]}"}

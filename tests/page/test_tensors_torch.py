@@ -27,9 +27,9 @@ def test_tensors_of_every_kind_have_statistics_histograms_and_slices(base: Path)
     tensors = [whole.float(), whole.bfloat16(), whole.half(), whole, whole.bool(), whole.to(torch.complex64)]
     folder = simple_run(base, {"x": tensors}).path
     page = Page(base)
-    found = page.of(folder, "tensors", name="x")
-    assert misfits(found, "TensorCurve") == []
-    assert found["max"][:4] == [5.0] * 4
+    answer = page.of(folder, "tensors", name="x")
+    assert misfits(answer, "TensorCurve") == []
+    assert answer["max"][:4] == [5.0] * 4
     assert misfits(page.of(folder, "histogram", name="x"), "Histogram") == []
     for index in range(len(tensors)):
         cut = page.of(folder, "slice", name="x", index=index)

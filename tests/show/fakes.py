@@ -69,7 +69,7 @@ class FakeTree:
     def events(self, call: FakeCall) -> list[Any]:
         return call.events
 
-    def tells(self, call: FakeCall) -> bool:
+    def is_selected(self, call: FakeCall) -> bool:
         return True
 
 

@@ -83,7 +83,7 @@ def test_measures_are_one_line() -> None:
     assert text == "max abs 0.25 · max rel ∞ · 3 of 8 elements · first at [1, 2]"
 
 
-def test_where_only_nan_differs_no_distance_of_nothing_is_told() -> None:
+def test_where_only_nan_differs_no_distance_of_zero_is_reported() -> None:
     told = measure_text({"max_abs": 0.0, "max_rel": 0.0, "max_ulp": 0.0, "nan": [0, 1], "total": 3, "count": 1})
     assert told == "1 of 3 elements · NaN 0 against 1"
 

@@ -17,8 +17,8 @@ def shapes() -> Shapes:
 
 
 def same(one: Any, other: Any) -> bool:
-    found = shapes()
-    return found.of(one) == found.of(other)
+    group = shapes()
+    return group.of(one) == group.of(other)
 
 
 @pytest.mark.parametrize(
@@ -47,13 +47,13 @@ def test_groups_cover_every_event_once() -> None:
         assert [place for group in found for place in range(group.start, group.end)] == list(range(len(events)))
         for group in found:
             rounds = [events[begin : begin + group.period] for begin in range(group.start, group.end, group.period)]
-            assert all(one == rounds[0] for one in rounds)
+            assert all(first == rounds[0] for first in rounds)
 
 
 def test_calls_that_differ_in_content_only_have_one_shape() -> None:
-    one = FakeCall("f", {"x": np.zeros(3)}, 1, duration=0.1).calls(FakeChange("y", 1), FakeCall("g"))
-    other = FakeCall("f", {"x": np.ones(3)}, 2, duration=0.9).calls(FakeChange("y", 7), FakeCall("g"))
-    assert same(one, other)
+    first = FakeCall("f", {"x": np.zeros(3)}, 1, duration=0.1).calls(FakeChange("y", 1), FakeCall("g"))
+    second = FakeCall("f", {"x": np.ones(3)}, 2, duration=0.9).calls(FakeChange("y", 7), FakeCall("g"))
+    assert same(first, second)
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_a_call_that_differs_has_another_shape(other: FakeCall) -> None:
 
 
 def test_a_difference_far_down_is_a_difference() -> None:
-    one = FakeCall("f").calls(FakeCall("g").calls(FakeCall("h", {"x": 1})))
-    other = FakeCall("f").calls(FakeCall("g").calls(FakeCall("h", {"x": "1"})))
-    assert not same(one, other)
+    first = FakeCall("f").calls(FakeCall("g").calls(FakeCall("h", {"x": 1})))
+    second = FakeCall("f").calls(FakeCall("g").calls(FakeCall("h", {"x": "1"})))
+    assert not same(first, second)
 
 
 def test_calls_that_raised_are_never_alike() -> None:
@@ -91,9 +91,13 @@ def test_changes_are_alike_by_name_line_and_kind_of_value() -> None:
 
 
 def test_messages_are_alike_by_their_place() -> None:
-    here, there = [("a.py", 3, "f")], [("a.py", 4, "f")]
-    assert same(FakeCall("<log>", message="1", callers=here), FakeCall("<log>", message="2", callers=here))
-    assert not same(FakeCall("<log>", message="1", callers=here), FakeCall("<log>", message="1", callers=there))
+    first_place, second_place = [("a.py", 3, "f")], [("a.py", 4, "f")]
+    assert same(
+        FakeCall("<log>", message="1", callers=first_place), FakeCall("<log>", message="2", callers=first_place)
+    )
+    assert not same(
+        FakeCall("<log>", message="1", callers=first_place), FakeCall("<log>", message="1", callers=second_place)
+    )
 
 
 def test_a_recursion_deeper_than_pythons_has_a_shape(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,23 +109,23 @@ def test_a_recursion_deeper_than_pythons_has_a_shape(monkeypatch: pytest.MonkeyP
             call = FakeCall().calls(call)
         return call
 
-    found = Shapes(lambda call: call.events, budget=10**9)
-    assert found.of(deep()) == found.of(deep())
+    group = Shapes(lambda call: call.events, budget=10**9)
+    assert group.of(deep()) == group.of(deep())
 
 
 def test_a_large_call_stands_on_its_own_and_small_ones_in_it_still_fold(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fold, "LARGEST", 10)
-    found = shapes()
+    group = shapes()
     large = FakeCall("epoch").calls(*(FakeCall("step") for _ in range(50)))
-    again = FakeCall("epoch").calls(*(FakeCall("step") for _ in range(50)))
-    assert found.of(large) != found.of(again)
-    assert len({found.of(step) for step in large.events}) == 1
+    second_group = FakeCall("epoch").calls(*(FakeCall("step") for _ in range(50)))
+    assert group.of(large) != group.of(second_group)
+    assert len({group.of(step) for step in large.events}) == 1
 
 
 def test_reading_ends_when_enough_was_read() -> None:
-    found = Shapes(lambda call: call.events, budget=5)
+    group = Shapes(lambda call: call.events, budget=5)
     calls = [FakeCall() for _ in range(5)]
     for call in calls:
-        assert not found.exhausted
-        found.of(call)
-    assert found.exhausted
+        assert not group.exhausted
+        group.of(call)
+    assert group.exhausted

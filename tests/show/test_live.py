@@ -94,7 +94,7 @@ def test_statistics_come_when_asked_for(stream: Stream) -> None:
     assert "float64 (2,) min 1.0 max 3.0 mean 2.0" in stream.lines[1]
 
 
-def test_a_call_that_was_never_begun_is_no_trouble(printer: LivePrinter, stream: Stream) -> None:
+def test_a_call_that_was_never_begun_does_no_harm(printer: LivePrinter, stream: Stream) -> None:
     node = FakeNode()
     printer.change(node, "x", 1, DELETED, 1)
     printer.message(None, "outside")
@@ -175,13 +175,13 @@ def test_a_long_call_is_shown_as_it_goes_on(
 ) -> None:
     monkeypatch.setattr(live, "HELD_LINES", 10)
     called(printer, FakeNode("f"))
-    again = FakeNode("f")
-    printer.begin(again)
+    second_text = FakeNode("f")
+    printer.begin(second_text)
     assert len(stream.lines) == 2
     for i in range(10):
-        printer.change(again, f"x{i}", i, DELETED, i)
+        printer.change(second_text, f"x{i}", i, DELETED, i)
     assert stream.lines[2:4] == ["f  mod.py:1", "├─ x0@0  0"]
-    printer.end(again.ended())
+    printer.end(second_text.ended())
     assert stream.lines[-1] == "└─ → None  1.2 ms"
 
 
@@ -189,13 +189,13 @@ def test_a_slow_call_is_shown_as_it_goes_on(
     printer: LivePrinter, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     called(printer, FakeNode("f"))
-    again = FakeNode("f")
+    second_text = FakeNode("f")
     monkeypatch.setattr(live, "HELD_SECONDS", -1)
-    printer.begin(again)
+    printer.begin(second_text)
     assert len(stream.lines) == 3
 
 
-def test_a_count_is_told_in_time(printer: LivePrinter, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_count_is_reported_in_time(printer: LivePrinter, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "COUNTED_SECONDS", -1)
     for i in range(3):
         called(printer, FakeNode("f"), i)
@@ -235,11 +235,11 @@ def test_each_thread_has_its_own_place_and_is_named_on_lines_below_another_call(
 ) -> None:
     root = FakeNode("main")
     printer.begin(root)
-    one, two = (FakeNode(f"work{i}", parent=root, thread=f"pool-{i}") for i in (1, 2))
-    printer.begin(one)
+    line_of_thread, two = (FakeNode(f"work{i}", parent=root, thread=f"pool-{i}") for i in (1, 2))
+    printer.begin(line_of_thread)
     printer.begin(two)
-    printer.change(one, "x", 3, DELETED, 1)
-    printer.change(one, "y", 4, DELETED, 1)
+    printer.change(line_of_thread, "x", 3, DELETED, 1)
+    printer.change(line_of_thread, "y", 4, DELETED, 1)
     printer.end(two.ended())
     assert stream.lines[1:] == [
         "├─ work1  mod.py:1  [pool-1]",
@@ -255,14 +255,14 @@ def test_calls_that_take_turns_are_numbered_and_named_on_lines_that_stand_below_
 ) -> None:
     root = FakeNode("main")
     printer.begin(root)
-    one, two = (FakeNode("fetch", inputs=[("n", n)], parent=root, pauses=True) for n in (1, 2))
-    printer.begin(one)
-    printer.change(one, "x", 3, DELETED, "one")
+    line_of_thread, two = (FakeNode("fetch", inputs=[("n", n)], parent=root, pauses=True) for n in (1, 2))
+    printer.begin(line_of_thread)
+    printer.change(line_of_thread, "x", 3, DELETED, "one")
     printer.begin(two)
     printer.change(two, "x", 3, DELETED, [1])
-    printer.change(one, "y", 4, DELETED, 1.5)  # the second is held back, and has not been shown yet
+    printer.change(line_of_thread, "y", 4, DELETED, 1.5)  # the second is held back, and has not been shown yet
     printer.end(two.ended())
-    printer.end(one.ended())
+    printer.end(line_of_thread.ended())
     assert stream.lines == [
         "main  mod.py:1",
         "├─ fetch  mod.py:1",
@@ -278,10 +278,10 @@ def test_calls_that_take_turns_are_numbered_and_named_on_lines_that_stand_below_
 
 
 def test_a_call_inside_one_that_takes_turns_says_in_which(printer: LivePrinter, stream: Stream) -> None:
-    one, two = (FakeNode(name, pauses=True) for name in ("a", "b"))
-    printer.begin(one)
+    line_of_thread, two = (FakeNode(name, pauses=True) for name in ("a", "b"))
+    printer.begin(line_of_thread)
     printer.begin(two)
-    inner = FakeNode("parse", parent=one)
+    inner = FakeNode("parse", parent=line_of_thread)
     printer.begin(inner)
     printer.change(inner, "x", 3, DELETED, 1)
     printer.end(inner.ended())
@@ -312,7 +312,7 @@ def test_many_threads_lose_no_line_and_break_none(printer: LivePrinter, stream: 
     assert all(text.endswith("\n") for text in stream.writes)
 
 
-def test_nobody_waits_for_a_slow_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_thread_waits_for_a_slow_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     entered, go_on = threading.Event(), threading.Event()
 
     class Slow(Stream):
@@ -407,7 +407,7 @@ def test_a_file_goes_on_when_the_terminal_is_gone(stream: Stream) -> None:
     assert len(stream.lines) == 2
 
 
-def test_a_closed_or_missing_stderr_is_no_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_or_missing_stderr_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     closed = io.StringIO()
     closed.close()
     called(LivePrinter(closed), FakeNode())
@@ -415,7 +415,7 @@ def test_a_closed_or_missing_stderr_is_no_trouble(monkeypatch: pytest.MonkeyPatc
     called(LivePrinter(), FakeNode())
 
 
-def test_a_file_that_cannot_be_opened_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_cannot_be_opened_is_reported_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     called(LivePrinter(file=tmp_path / "no" / "such" / "folder"), FakeNode())
     assert "the live tree cannot be written to" in capsys.readouterr().err
 

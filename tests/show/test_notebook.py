@@ -45,9 +45,9 @@ class Tags(HTMLParser):
 @pytest.fixture
 def evil(tmp_path: Path) -> Run:
     """Markup wherever text can come from."""
-    written = Written(tmp_path, argv=["t.py", EVIL], tags={EVIL: EVIL}, error=EVIL, how="failed", python=EVIL)
-    (written.folder / "run.json").write_text((written.folder / "run.json").read_text())
-    shard = written.shard()
+    writer = Written(tmp_path, argv=["t.py", EVIL], tags={EVIL: EVIL}, error=EVIL, how="failed", python=EVIL)
+    (writer.folder / "run.json").write_text((writer.folder / "run.json").read_text())
+    shard = writer.shard()
     call = shard.call(EVIL, args={EVIL: EVIL}, module=EVIL, file=EVIL, stage=EVIL)
     for value in (EVIL, 1.0, 2.0, {EVIL: [EVIL]}):
         shard.change(call, EVIL, value)
@@ -56,7 +56,7 @@ def evil(tmp_path: Path) -> Run:
     shard.end(call, error=EVIL)
     shard.note(EVIL, EVIL, EVIL)
     shard.close()
-    return written.open()
+    return writer.open()
 
 
 def test_nothing_recorded_becomes_markup(evil: Run) -> None:
@@ -95,40 +95,42 @@ def test_a_call_shows_its_arguments_result_and_changes(tmp_path: Path) -> None:
 
 
 def test_a_tree_opens_and_closes(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     top = shard.call("top", args={"n": 1})
     inner = shard.call("inner", parent=top)
     shard.change(inner, "x", 1)
     shard.end(inner, error="ValueError: no")
     shard.end(top, result=2)
     shard.close()
-    page = written.open().tree()._repr_html_()
+    page = writer.open().tree()._repr_html_()
     assert page.count("<details") == page.count("<summary>") == 2
     assert Tags(page).open == []
-    inside = page[page.index("inner") :]
-    assert inside.index("x") < inside.index("raised ValueError: no") < inside.index("</details>") < inside.index("→")
+    content = page[page.index("inner") :]
+    assert (
+        content.index("x") < content.index("raised ValueError: no") < content.index("</details>") < content.index("→")
+    )
 
 
 def test_a_large_tree_is_bounded_and_says_what_is_missing(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     for number in range(2_000):
         shard.call(f"f{number}")
     shard.close()
-    page = written.open().tree()._repr_html_()
+    page = writer.open().tree()._repr_html_()
     assert len(page) < 200_000
     assert "2,000 calls in all" in Tags(page).text
 
 
 def test_a_deep_recursion_is_not_nested_without_end(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    shard = written.shard()
+    writer = Written(tmp_path)
+    shard = writer.shard()
     call = -1
     for _ in range(300):
         call = shard.call("f", parent=call)
     shard.close()
-    page = Tags(written.open().tree()._repr_html_())
+    page = Tags(writer.open().tree()._repr_html_())
     assert page.open == []
     assert "+249 f" in page.text
 

@@ -19,16 +19,16 @@ COLOURS = np.concatenate([GRADIENT, GRADIENT[..., :1] // 2], axis=2)  # 24 rows,
 
 def drawn(value: Any, name: str = "") -> list[Any]:
     """The images inside the page, as arrays of rows, columns and colours."""
-    found = picture(value, name)
-    assert found is not None
-    data = re.findall(r'src="data:image/png;base64,([^"]+)"', found)
-    return [np.array(Image.open(io.BytesIO(base64.b64decode(one)))) for one in data]
+    markup = picture(value, name)
+    assert markup is not None
+    data = re.findall(r'src="data:image/png;base64,([^"]+)"', markup)
+    return [np.array(Image.open(io.BytesIO(base64.b64decode(first)))) for first in data]
 
 
 def title(value: Any) -> str:
-    found = re.search(r'title="([^"]*)"', picture(value) or "")
-    assert found is not None
-    return found[1]
+    markup = re.search(r'title="([^"]*)"', picture(value) or "")
+    assert markup is not None
+    return markup[1]
 
 
 touched: list[str] = []
@@ -84,7 +84,7 @@ def test_floats_are_drawn_by_their_range(scale: int) -> None:
     assert "stretched" not in title(value)
 
 
-def test_normalised_floats_are_stretched_and_it_is_said() -> None:
+def test_normalised_floats_are_stretched_and_the_title_says_so() -> None:
     value = np.linspace(-2.5, 1.5, 24 * 40 * 3).reshape(24, 40, 3)
     assert (drawn(value)[0].min(), drawn(value)[0].max()) == (0, 255)
     assert title(value) == "stretched from -2.5…1.5"
@@ -93,17 +93,17 @@ def test_normalised_floats_are_stretched_and_it_is_said() -> None:
 def test_nan_is_magenta() -> None:
     value = np.full((8, 8), 0.5)
     value[2, 3] = np.nan
-    found = drawn(value)[0]
-    assert found[2, 3].tolist() == [255, 0, 255]
-    assert found[0, 0].tolist() == [128, 128, 128]
+    markup = drawn(value)[0]
+    assert markup[2, 3].tolist() == [255, 0, 255]
+    assert markup[0, 0].tolist() == [128, 128, 128]
     assert "NaN in magenta" in title(value)
 
 
 def test_infinities_are_black_and_white() -> None:
     value = np.linspace(0, 1, 64).reshape(8, 8)
     value[0, 0], value[0, 1] = np.inf, -np.inf
-    found = drawn(value)[0]
-    assert found[0, 0].tolist() == [255] * 3 and found[0, 1].tolist() == [0] * 3
+    markup = drawn(value)[0]
+    assert markup[0, 0].tolist() == [255] * 3 and markup[0, 1].tolist() == [0] * 3
 
 
 @pytest.mark.parametrize("value", [np.full((8, 8), np.nan), np.full((8, 8), np.inf), np.full((8, 8), 7.5)], ids=str)
@@ -128,21 +128,21 @@ def test_however_large_the_array_little_of_it_is_read() -> None:
 
 
 def test_a_small_image_is_enlarged_by_whole_pixels() -> None:
-    found = picture(np.zeros((8, 16, 3), np.uint8)) or ""
-    assert "width:128px;height:64px;image-rendering:pixelated" in found
+    markup = picture(np.zeros((8, 16, 3), np.uint8)) or ""
+    assert "width:128px;height:64px;image-rendering:pixelated" in markup
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["NCHW", "NHWC"])
 def test_a_batch_is_drawn_side_by_side(first: bool) -> None:
     batch = np.stack([COLOURS, 255 - COLOURS])
-    found = drawn(batch.transpose(0, 3, 1, 2) if first else batch)
-    np.testing.assert_array_equal(found, batch)
+    markup = drawn(batch.transpose(0, 3, 1, 2) if first else batch)
+    np.testing.assert_array_equal(markup, batch)
 
 
 def test_of_a_large_batch_the_first_are_drawn_and_the_rest_counted() -> None:
     batch = np.zeros((30, 3, 200, 100), np.uint8)
     assert len(drawn(batch)) == BATCH
-    assert all(max(one.shape) <= SIDE_OF_MANY for one in drawn(batch))
+    assert all(max(first.shape) <= SIDE_OF_MANY for first in drawn(batch))
     assert ">+22</text>" in (picture(batch) or "")
     assert title(batch) == "row 0 of 30: as it is, every 3rd pixel"
 
@@ -153,15 +153,15 @@ def test_of_a_large_batch_the_first_are_drawn_and_the_rest_counted() -> None:
 def test_a_mask_is_drawn_with_a_colour_for_each_class() -> None:
     mask = np.zeros((20, 20), np.int64)
     mask[5:10, 5:10], mask[12:, 12:] = 1, 2
-    found = drawn(mask)[0]
-    assert len({tuple(found[place]) for place in ((0, 0), (6, 6), (15, 15))}) == 3
-    assert found[0, 0].max() < 60, "the background is dark"
+    markup = drawn(mask)[0]
+    assert len({tuple(markup[place]) for place in ((0, 0), (6, 6), (15, 15))}) == 3
+    assert markup[0, 0].max() < 60, "the background is dark"
     assert title(mask) == "a colour for each of 3 values: 0, 1, 2"
 
 
 def test_a_class_has_the_same_colour_in_every_mask() -> None:
-    one, other = np.full((9, 9), 3), np.arange(81).reshape(9, 9) % 5
-    np.testing.assert_array_equal(drawn(one)[0][0, 0], drawn(other)[0][0, 3])
+    first, second = np.full((9, 9), 3), np.arange(81).reshape(9, 9) % 5
+    np.testing.assert_array_equal(drawn(first)[0][0, 0], drawn(second)[0][0, 3])
 
 
 def test_true_and_false_are_a_mask() -> None:
@@ -173,7 +173,7 @@ def test_many_masks_are_drawn_side_by_side() -> None:
     assert len(drawn(np.arange(3 * 64).reshape(3, 8, 8) % 4)) == 3
 
 
-def test_integers_of_many_values_beyond_a_byte_are_no_picture() -> None:
+def test_integers_of_many_values_beyond_a_byte_are_not_a_picture() -> None:
     assert picture(np.arange(8 * 128).reshape(8, 128) * 17) is None
 
 
@@ -190,8 +190,8 @@ def test_integers_of_many_values_beyond_a_byte_are_no_picture() -> None:
     ids=["mono", "stereo", "stereo by sample"],
 )
 def test_sound_is_drawn_as_a_wave_of_each_channel(value: Any, count: int) -> None:
-    found = picture(value) or ""
-    assert found.count("<svg") == count and found.count("16,000 samples") == count
+    markup = picture(value) or ""
+    assert markup.count("<svg") == count and markup.count("16,000 samples") == count
 
 
 def test_a_long_sound_is_drawn_from_some_of_its_samples() -> None:
@@ -203,7 +203,7 @@ def test_a_short_row_of_numbers_is_a_sparkline(length: int) -> None:
     assert (picture(np.arange(length)) or "").startswith("<svg")
 
 
-def test_many_integers_in_a_row_are_no_sound() -> None:
+def test_many_integers_in_a_row_are_not_sound() -> None:
     assert picture(np.arange(10_000)) is None
 
 
@@ -213,10 +213,10 @@ def test_many_integers_in_a_row_are_no_sound() -> None:
 @pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA", "CMYK", "I", "F"])
 def test_an_image_of_pillow_is_drawn_whatever_its_mode(mode: str) -> None:
     image = Image.fromarray(COLOURS).convert(mode)
-    found = drawn(image)[0]
-    assert found.shape[:2] == (24, 40)
+    markup = drawn(image)[0]
+    assert markup.shape[:2] == (24, 40)
     if mode in ("RGB", "RGBA"):
-        np.testing.assert_array_equal(found[..., :3], COLOURS)
+        np.testing.assert_array_equal(markup[..., :3], COLOURS)
 
 
 def test_an_image_of_pillow_that_was_not_read_stays_unread(tmp_path: Any) -> None:
@@ -253,7 +253,7 @@ def test_a_large_image_of_pillow_is_made_small() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_looks_like_no_picture_has_none(value: Any) -> None:
+def test_a_value_that_does_not_look_like_a_picture_has_none(value: Any) -> None:
     assert picture(value) is None
 
 
@@ -266,8 +266,8 @@ def test_code_of_a_users_class_does_not_run(make: Any) -> None:
 
 
 def test_the_name_is_escaped() -> None:
-    found = picture(COLOURS, '"><script>') or ""
-    assert "<script>" not in found and "&quot;&gt;&lt;script&gt;: as it is" in found
+    markup = picture(COLOURS, '"><script>') or ""
+    assert "<script>" not in markup and "&quot;&gt;&lt;script&gt;: as it is" in markup
 
 
 def test_nothing_is_fetched() -> None:

@@ -23,14 +23,14 @@ def lines_of(value: Any, **devices: str) -> list[str]:
 
 
 def line_of(value: Any, **devices: str) -> str:
-    (found,) = lines_of(value, **devices)
-    return found
+    (output,) = lines_of(value, **devices)
+    return output
 
 
 def hash_of(value: Any) -> str:
-    found = re.search(r"hash ([0-9a-f]{8})\b", line_of(value))
-    assert found is not None
-    return found[1]
+    output = re.search(r"hash ([0-9a-f]{8})\b", line_of(value))
+    assert output is not None
+    return output[1]
 
 
 class Hostile:
@@ -49,7 +49,7 @@ class Hostile:
 # ---- a trace
 
 
-def test_the_head_tells_how_many_and_how_it_ended() -> None:
+def test_the_head_says_how_many_and_how_it_ended() -> None:
     assert text(whole()).splitlines()[:5] == [
         "2 items, 4 stages, 5 calls in 1.2 ms",
         "failed: ValueError: no <gradient>",
@@ -80,11 +80,11 @@ def test_a_trace_of_nothing_says_so() -> None:
 
 
 def test_stages_stand_in_the_order_they_were_reached() -> None:
-    found = [line for line in text(whole()).splitlines()[5:] if not line.startswith(" ")]
-    assert found == ["dataset  2 calls", "collate  1 call", "loss  1 call", "optimizer  1 call"]
+    output = [line for line in text(whole()).splitlines()[5:] if not line.startswith(" ")]
+    assert output == ["dataset  2 calls", "collate  1 call", "loss  1 call", "optimizer  1 call"]
 
 
-def test_a_call_tells_its_items_its_worker_its_place_and_its_time() -> None:
+def test_a_call_shows_its_items_its_worker_its_place_and_its_time() -> None:
     assert "  Scenes.__getitem__  item 3  worker 1  data.py:12  1.2 ms" in text(whole()).splitlines()
     assert "  collate  batch 0 (items 3, 7)  1.2 ms" in text(whole()).splitlines()
 
@@ -100,7 +100,7 @@ def test_what_a_call_got_and_gave_stands_below_it() -> None:
     assert lines[4].startswith("    image: ndarray uint8 (6, 8, 3)  3…146  hash ")
 
 
-def test_an_error_and_lost_items_and_missing_rows_are_told_at_their_call() -> None:
+def test_an_error_and_lost_items_and_missing_rows_are_reported_at_their_call() -> None:
     lines = [line.strip() for line in text(whole()["optimizer"]).splitlines()]
     assert lines[2:5] == [
         "raised ValueError: no <gradient>",
@@ -125,28 +125,28 @@ def test_a_call_that_goes_on_has_not_ended() -> None:
     assert "load  not ended" in text(trace_of(passage(duration=None)))
 
 
-def test_a_model_tells_its_mode() -> None:
+def test_a_model_shows_its_mode() -> None:
     assert "Net  eval" in text(trace_of(passage("model", "Net", mode="eval")))
 
 
 def test_the_source_is_named_where_there_are_two() -> None:
-    one, other = (passage(ids=(1,), source=source, started=at) for at, source in enumerate(("train", "valid")))
-    assert "item 1 of train" in text(trace_of(one, other))
-    assert "of train" not in text(trace_of(one))
+    first, second = (passage(ids=(1,), source=source, started=at) for at, source in enumerate(("train", "valid")))
+    assert "item 1 of train" in text(trace_of(first, second))
+    assert "of train" not in text(trace_of(first))
 
 
 def test_many_items_and_files_are_counted() -> None:
-    found = text(trace_of(passage(ids=tuple(range(40)), files=tuple(f"/{i}.png" for i in range(9)))))
-    assert "items 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … 28 more" in found
-    assert "/4.png" in found and "/5.png" not in found and "… 4 more files" in found
+    output = text(trace_of(passage(ids=tuple(range(40)), files=tuple(f"/{i}.png" for i in range(9)))))
+    assert "items 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … 28 more" in output
+    assert "/4.png" in output and "/5.png" not in output and "… 4 more files" in output
 
 
 # ---- long traces
 
 
 def test_a_trace_of_some_hundred_lines_is_shown_whole() -> None:
-    found = text(trace_of(*(passage(inputs={"index": i}, started=i) for i in range(70))))
-    assert "more" not in found and "index: 69" in found
+    output = text(trace_of(*(passage(inputs={"index": i}, started=i) for i in range(70))))
+    assert "more" not in output and "index: 69" in output
 
 
 def test_a_longer_one_is_folded_and_says_how_to_see_the_rest() -> None:
@@ -167,16 +167,16 @@ def test_a_call_that_raised_is_never_folded() -> None:
 
 
 @pytest.mark.parametrize("stage", ["to tensor", "items", "check"])
-def test_a_stage_whose_name_is_no_attribute_is_named_by_its_key(stage: str) -> None:
+def test_a_stage_whose_name_is_not_an_identifier_is_named_by_its_key(stage: str) -> None:
     calls = [passage(stage, inputs={"index": i}, started=i) for i in range(300)]
     assert f'`print(trace["{stage}"][3])`' in text(trace_of(*calls))
 
 
-def test_what_is_said_to_show_the_rest_shows_it() -> None:
+def test_the_expression_that_is_said_to_show_the_rest_shows_it() -> None:
     trace = trace_of(*(passage(inputs={"index": i}, started=i) for i in range(300)))
-    found = re.search(r"`print\((.+)\)`", text(trace))
-    assert found is not None
-    assert "index: 3" in text(eval(found[1], {"trace": trace}))
+    output = re.search(r"`print\((.+)\)`", text(trace))
+    assert output is not None
+    assert "index: 3" in text(eval(output[1], {"trace": trace}))
 
 
 def test_a_long_stage_by_itself_is_folded_too() -> None:
@@ -205,7 +205,7 @@ def test_a_lineage_leads_from_the_batch_back_to_the_file() -> None:
 # ---- values
 
 
-def test_an_array_tells_its_range_and_what_is_not_finite() -> None:
+def test_an_array_shows_its_range_and_what_is_not_finite() -> None:
     value = np.linspace(-1, 1, 20, dtype=np.float32).reshape(4, 5)
     value[0, 1], value[0, 2], value[0, 3] = np.nan, np.nan, np.inf
     assert line_of(value).startswith("x: ndarray float32 (4, 5)  -1.0…1.0  nan 2 inf 1  hash ")
@@ -240,7 +240,7 @@ def test_an_empty_array_is_shown() -> None:
     assert line_of(np.zeros((0, 3))).startswith("x: ndarray float64 (0, 3)  hash ")
 
 
-def test_an_image_of_pillow_tells_mode_size_and_hash() -> None:
+def test_an_image_of_pillow_shows_mode_size_and_hash() -> None:
     assert re.fullmatch(r"x: Image RGB 8 × 6  hash [0-9a-f]{8}", line_of(Image.fromarray(IMAGE)))
 
 
@@ -300,11 +300,11 @@ def test_what_was_not_kept_says_so_itself() -> None:
     assert line_of(value) == "x: <not kept in full: torch.Tensor float32 (9, 9); over 32 MiB> 0.0…2.5  cuda:0"
 
 
-def test_an_image_that_was_not_read_tells_its_file(tmp_path: Path) -> None:
+def test_an_image_that_was_not_read_shows_its_file(tmp_path: Path) -> None:
     Image.fromarray(IMAGE).save(tmp_path / "a.png")
     with Image.open(tmp_path / "a.png") as image:
-        found = line_of(decode(capture(image).value))
-    assert "uint8 (6, 8, 3); not read from its file yet>" in found and "'mode': 'RGB'" in found
+        output = line_of(decode(capture(image).value))
+    assert "uint8 (6, 8, 3); not read from its file yet>" in output and "'mode': 'RGB'" in output
 
 
 def test_the_part_that_was_kept_is_shown_below() -> None:
@@ -315,13 +315,13 @@ def test_the_part_that_was_kept_is_shown_below() -> None:
 
 
 def test_a_long_text_is_shortened_and_stays_on_its_line() -> None:
-    found = line_of("first\nsecond " * 50)
-    assert found.startswith(r"x: str[650] 'first\nsecond ") and "…" in found and "\n" not in found
+    output = line_of("first\nsecond " * 50)
+    assert output.startswith(r"x: str[650] 'first\nsecond ") and "…" in output and "\n" not in output
 
 
 def test_control_characters_cannot_act_on_the_terminal() -> None:
-    found = text(trace_of(passage("st\x1bage", "f\x1b", inputs={"n\x1b": "\x1b[2J"}, where="w\x1b", error="e\x1b[2J")))
-    assert "\x1b" not in found
+    output = text(trace_of(passage("st\x1bage", "f\x1b", inputs={"n\x1b": "\x1b[2J"}, where="w\x1b", error="e\x1b[2J")))
+    assert "\x1b" not in output
 
 
 def test_code_of_a_users_class_does_not_run() -> None:
@@ -371,5 +371,5 @@ def test_a_table_without_rows_is_shown(table: Any) -> None:
     assert lines_of(table)[0].startswith(f"x: {type(table).__name__}")
 
 
-def test_lines_are_no_wider_than_a_terminal() -> None:
+def test_lines_are_not_wider_than_a_terminal() -> None:
     assert max(map(len, text(whole()).splitlines())) <= 120

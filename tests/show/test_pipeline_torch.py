@@ -19,20 +19,20 @@ def line_of(value: Any, devices: dict[str, str] | None = None) -> str:
 
 
 def hash_of(value: Any) -> str:
-    found = re.search(r"hash ([0-9a-f]{8})\b", line_of(value))
-    assert found is not None
-    return found[1]
+    hashes = re.search(r"hash ([0-9a-f]{8})\b", line_of(value))
+    assert hashes is not None
+    return hashes[1]
 
 
-def test_a_tensor_tells_its_device() -> None:
+def test_a_tensor_shows_its_device() -> None:
     assert re.fullmatch(r"x: Tensor float32 \(2, 3\)  0.0…0.0  hash [0-9a-f]{8}  cpu", line_of(torch.zeros(2, 3)))
 
 
-def test_the_device_it_was_on_is_told_not_the_one_it_was_read_back_to() -> None:
+def test_the_device_it_was_on_is_reported_not_the_one_it_was_read_back_to() -> None:
     assert line_of(torch.zeros(2, 3), {"x": "cuda:0"}).endswith("  cuda:0")
 
 
-def test_the_device_of_a_tensor_inside_is_told() -> None:
+def test_the_device_of_a_tensor_inside_is_reported() -> None:
     devices = {"batch[0]": "cuda:0", "batch[1]['mask']": "cuda:1"}
     value = [torch.zeros(9), {"mask": torch.zeros(9)}]
     lines = text(trace_of(passage(outputs={"batch": value}, devices=devices))).splitlines()
@@ -48,8 +48,8 @@ def test_a_tensor_and_an_array_of_the_same_content_have_the_same_hash(dtype: str
 
 def test_bfloat16_and_float8_have_a_hash_of_their_own() -> None:
     value = torch.linspace(-1, 1, 24)
-    found = {hash_of(value), hash_of(value.bfloat16()), hash_of(value.half()), hash_of(value.to(torch.float8_e4m3fn))}
-    assert len(found) == 4
+    hashes = {hash_of(value), hash_of(value.bfloat16()), hash_of(value.half()), hash_of(value.to(torch.float8_e4m3fn))}
+    assert len(hashes) == 4
 
 
 def test_few_numbers_are_shown_themselves() -> None:

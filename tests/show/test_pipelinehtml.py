@@ -29,8 +29,8 @@ PARTS: list[Callable[[Trace], Any]] = [
 def words(page: str) -> list[str]:
     """What remains to be read when pictures and tags are gone."""
     without = re.sub(r"<svg.*?</svg>|<img[^>]*>", "", page, flags=re.DOTALL)
-    apart = re.sub(r"</?(?:div|details|summary)[^>]*>", " ", without)
-    return entities.unescape(re.sub(r"<[^>]*>", "", apart)).split()
+    parts = re.sub(r"</?(?:div|details|summary)[^>]*>", " ", without)
+    return entities.unescape(re.sub(r"<[^>]*>", "", parts)).split()
 
 
 class Tags(HTMLParser):
@@ -78,10 +78,22 @@ def test_stages_and_calls_are_boxes() -> None:
 
 
 def test_every_box_is_closed_and_no_script_is_there() -> None:
-    found = Tags(html(whole()))
-    assert found.open == []
-    assert found.tags <= {"div", "span", "b", "details", "summary", "img", "svg", "title", "text", "polyline", "rect"}
-    assert not [name for name, _ in found.attributes if name.startswith("on")]
+    boxes_found = Tags(html(whole()))
+    assert boxes_found.open == []
+    assert boxes_found.tags <= {
+        "div",
+        "span",
+        "b",
+        "details",
+        "summary",
+        "img",
+        "svg",
+        "title",
+        "text",
+        "polyline",
+        "rect",
+    }
+    assert not [name for name, _ in boxes_found.attributes if name.startswith("on")]
 
 
 def test_nothing_is_fetched() -> None:

@@ -36,8 +36,8 @@ def test_a_single_spike_among_millions_is_seen() -> None:
     numbers = np.zeros(3_000_000)
     numbers[1_234_567] = 9
     assert blocks(numbers, 20).count("█") == 1
-    found = buckets(numbers, 20)
-    assert (found.high.max(), found.low.max()) == (9, 0)
+    picture = buckets(numbers, 20)
+    assert (picture.high.max(), picture.low.max()) == (9, 0)
 
 
 def test_a_single_nan_among_millions_is_seen() -> None:

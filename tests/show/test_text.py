@@ -70,7 +70,7 @@ def test_a_long_value_is_cut_to_the_width(value: Any) -> None:
     assert len(brief(value, 40)) <= 40
 
 
-def test_how_much_is_left_out_is_said_where_there_is_room() -> None:
+def test_the_amount_left_out_is_stated_where_there_is_room() -> None:
     assert brief([[0]] * 100, 1000).endswith("… 36 more]")
 
 

@@ -130,7 +130,7 @@ def test_a_call_that_differs_stays_visible(odd: dict[str, Any], shown: str) -> N
 
 def test_a_loop_of_several_things_folds_by_rounds() -> None:
     rounds = [(FakeCall("f"), FakeChange("loss", float(i)), FakeCall("g")) for i in range(50)]
-    lines = drawn(FakeCall("train").calls(*(event for one in rounds for event in one)))
+    lines = drawn(FakeCall("train").calls(*(event for round_line in rounds for event in round_line)))
     assert lines[4] == "├─ … 48 more rounds like these 3, 1 ms"
     assert lines[6] == "├─ loss@10  48.0 → 49.0"
     assert len(lines) == 8
@@ -163,7 +163,7 @@ def test_a_long_tree_is_cut_and_says_what_is_missing() -> None:
     assert len(drawn(*roots, limit=None)) == 300
 
 
-def test_a_tree_of_exactly_the_limit_is_not_said_to_be_cut() -> None:
+def test_a_tree_of_exactly_the_limit_is_not_reported_as_cut() -> None:
     assert len(drawn(*(FakeCall(f"f{i}") for i in range(50)), limit=50)) == 50
 
 
@@ -236,7 +236,7 @@ def test_a_pipe_gets_whole_plain_lines(terminal: Terminal) -> None:
 
 def test_wide_characters_are_cut_by_the_cells_they_take(terminal: Terminal) -> None:
     lines = list(tree_lines(FakeTree(FakeCall("日" * 60))))  # type: ignore[arg-type]
-    (line,) = _without_colours(Pen(terminal).written(lines))
+    (line,) = _without_colours(Pen(terminal).render(lines))
     assert len(line) < 22
 
 

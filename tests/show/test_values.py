@@ -116,10 +116,10 @@ def test_counting_warns_of_nothing() -> None:
         value_line(np.array([np.nan, np.inf, 1e308]), stats=True)
 
 
-def test_a_summary_tells_what_it_knows() -> None:
-    known = summary_only(shape=(3, 4), dtype="float32", device="cuda:0", nan=2, inf=0, min=0.5, max=1.5, mean=1.0)
-    assert value_line(known) == "float32 (3, 4) on cuda:0 nan 2"
-    assert value_line(known, stats=True) == "float32 (3, 4) on cuda:0 nan 2 min 0.5 max 1.5 mean 1.0"
+def test_a_summary_shows_what_it_knows() -> None:
+    summary = summary_only(shape=(3, 4), dtype="float32", device="cuda:0", nan=2, inf=0, min=0.5, max=1.5, mean=1.0)
+    assert value_line(summary) == "float32 (3, 4) on cuda:0 nan 2"
+    assert value_line(summary, stats=True) == "float32 (3, 4) on cuda:0 nan 2 min 0.5 max 1.5 mean 1.0"
 
 
 def test_no_code_of_the_user_runs() -> None:
@@ -132,7 +132,7 @@ def test_no_code_of_the_user_runs() -> None:
         assert change_line(value, value)
 
 
-def test_a_device_that_is_known_better_is_said() -> None:
+def test_a_device_that_is_known_better_is_shown() -> None:
     assert value_line(np.zeros(3), device="cuda:1") == "float64 (3,) on cuda:1"
 
 
@@ -180,8 +180,8 @@ def test_a_change_in_place_says_that_the_content_changed() -> None:
 
 
 def test_values_that_differ_in_content_only_have_one_shape() -> None:
-    for one, other in ((1, 2), ("a", "b" * 90), (np.zeros(3), np.ones(3)), ([1], [1, 2, 3]), ({"a": 1}, {"a": 2})):
-        assert Look(one).shape() == Look(other).shape()
+    for first, second in ((1, 2), ("a", "b" * 90), (np.zeros(3), np.ones(3)), ([1], [1, 2, 3]), ({"a": 1}, {"a": 2})):
+        assert Look(first).shape() == Look(second).shape()
 
 
 def test_values_of_another_kind_have_another_shape() -> None:
@@ -197,5 +197,5 @@ def test_values_of_another_kind_have_another_shape() -> None:
         ({"a": 1}, {"b": 1}),
         ([], [1]),
     ]
-    for one, other in pairs:
-        assert Look(one).shape() != Look(other).shape()
+    for first, second in pairs:
+        assert Look(first).shape() != Look(second).shape()

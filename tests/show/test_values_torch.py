@@ -47,7 +47,7 @@ def test_odd_tensors_still_have_a_line() -> None:
     assert value_line(given_back) == "float32 (100,)"
 
 
-def test_a_change_between_libraries_is_said() -> None:
+def test_a_change_between_libraries_is_reported() -> None:
     assert change_line(np.zeros((2, 3), np.uint8), torch.zeros(2, 3)) == "numpy → torch, uint8 → float32"
     assert change_line(torch.zeros(3), torch.zeros(3, device="meta")) == "cpu → meta"
     assert change_line(torch.tensor(0.5), torch.tensor(0.25)) == "float32 () 0.5 → 0.25"

@@ -18,7 +18,7 @@ from clew.compare.preorder import depths, mark_descendants, number_in_preorder, 
 from clew.compare.settings import Names, Settings
 from clew.compare.stepping import call_marks
 from clew.compare.stored import ShardValues
-from clew.history.noted import checked
+from clew.history.noted import check_annotation
 from clew.history.steps import plain_step
 from clew.history.table import is_sorted, look_up
 from clew.records import Kind
@@ -173,7 +173,7 @@ class Side:
         return numbers
 
     def _item_number(self, value: Any) -> int:
-        note = checked(value)[0] if isinstance(value, dict) else {}
+        note = check_annotation(value)[0] if isinstance(value, dict) else {}
         ids = note.get("ids")
         return self.vocabularies.items.number(f"{note.get('source', '')}:{ids!r}") if ids else 0
 

@@ -32,7 +32,7 @@ from clew.compat.hyraxshims import (
     workers_in,
 )
 from clew.errors import TargetError
-from clew.history.stage import unknown
+from clew.history.stage import unknown_part_error
 from clew.probes.pipeline import items
 from clew.probes.pipeline.staged import devices_of
 from clew.probes.pipeline.tracing import Tracing, current
@@ -98,7 +98,7 @@ class TraceResult(TracePrintable):
     def __getitem__(self, ref: str) -> TraceStage:
         stages: dict[str, TraceStage] = self.__dict__.get("stages", {})
         if ref not in stages:
-            raise unknown(f"the trace has no stage `{ref}`", ref, list(stages))
+            raise unknown_part_error(f"the trace has no stage `{ref}`", ref, list(stages))
         return stages[ref]
 
     def __iter__(self) -> Iterator[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from clew import trouble
-from clew.history.stage import unknown
+from clew.history.stage import unknown_part_error
 from clew.show.pipelinevalues import value_rows
 from clew.show.text import printable
 from clew.show.values import value_line
@@ -81,7 +81,9 @@ class TraceCall(TracePrintable):
         if index is not None and -len(values) <= index < len(values):
             return values[index]
         also = f"It raised {self.error}, so it gave nothing." if self.__dict__.get("error") else ""
-        raise unknown(f"{self.__dict__.get('disp_name')} has no `{key}`", key, self._valid_keys(), also=also)
+        raise unknown_part_error(
+            f"{self.__dict__.get('disp_name')} has no `{key}`", key, self._valid_keys(), addition=also
+        )
 
     def _parts(self) -> tuple[dict[Any, Any], dict[Any, Any]]:
         own = self.__dict__  # half made while it is unpickled
@@ -138,7 +140,7 @@ class TraceStage(TracePrintable):
         if index is not None and -len(calls) <= index < len(calls):
             return calls[index]
         what = f"the stage has {len(calls)} call{'' if len(calls) == 1 else 's'}, and none that is `{key}`"
-        raise unknown(what, key, self._valid_keys())
+        raise unknown_part_error(what, key, self._valid_keys())
 
     def _valid_keys(self) -> list[str]:
         return list(self.__dict__.get("func_dict", {}))

@@ -1,10 +1,10 @@
-"""The reading side: a run folder as names, changes and calls.
+"""Reads runs: turns a run folder into names, changes and calls.
 
     Run ──► Table (all shards as one table of changes) ──► Series, Changes, Change
      └────► CallTable (starts and ends, by id)         ──► Calls, Call, Tree
 
-Everything is numpy columns until a person asks for values: a row number stands for a change until then.
-This module itself is light; numpy and pyarrow load with the first run that is opened.
+Data stays in NumPy columns until values are requested: until then, a row number stands for a change.
+This module is light; NumPy and PyArrow load when the first run is opened.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _HOMES = {
 
 
 def open_run(path: str | Path) -> Run:
-    """The run in this folder; or `"latest"`; or the name of a folder somewhere under the runs folder."""
+    """Open a run by its folder, by `"latest"`, or by the name of a folder anywhere under the runs folder."""
     from clew.history import find, run
 
     return run.Run(find.run_folder(path))
 
 
 def all_runs(base: str | Path | None = None) -> list[Run]:
-    """The runs under `base` (the runs folder if not given), oldest first. Nothing but their metadata is read yet."""
+    """The runs under `base` (default: the runs folder), oldest first. Only their metadata is read here."""
     from clew.history import find, run
 
     return [run.Run(folder) for folder in find.run_folders(base)]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clew.history.view import View
 
 
-LOG = "<log>"  # the function of a line that was put into the tree by hand
+LOG = "<log>"  # the function name of log lines, which stand in the tree like calls
 
 
 class Caller(NamedTuple):
@@ -31,17 +31,17 @@ class Caller(NamedTuple):
 
 
 def _frames(text: str | None) -> list[list[Any]]:
-    """The frames around a root, as they were written; none if what is there makes no sense."""
+    """The recorded frames around a root call; an empty list if the text is malformed."""
     try:
         frames = json.loads(text or "[]")
     except (ValueError, RecursionError):
         return []
-    listed = frames if isinstance(frames, list) else []
-    return [f for f in listed if isinstance(f, list) and list(map(type, f)) == [str, int, str]]
+    candidates = frames if isinstance(frames, list) else []
+    return [frame for frame in candidates if isinstance(frame, list) and list(map(type, frame)) == [str, int, str]]
 
 
 class Call:
-    """A call with what it was given, what it did and how it ended."""
+    """A recorded call: its arguments, what happened in it, and how it ended."""
 
     __slots__ = ("_calls", "_local", "_place", "_view")
 
@@ -55,7 +55,7 @@ class Call:
         return self._calls.start(column)[self._local].item()
 
     def _start_text(self, column: str) -> Any:
-        """A text, from its own batch alone: a whole column of texts is costly to make."""
+        """A text cell, decoded from its own batch only: building a whole column of texts is expensive."""
         return self._calls.starts.take(np.array([self._local])).column(column)[0]
 
     def _end(self) -> int | None:
@@ -64,7 +64,7 @@ class Call:
 
     @property
     def id(self) -> int:
-        """Its number within its process; `shard` says which."""
+        """The number of the call within its process, which `shard` names."""
         return int(self._start("call"))
 
     @property
@@ -74,12 +74,12 @@ class Call:
 
     @property
     def shard_folder(self) -> Path:
-        """Where what that process recorded lies."""
+        """The folder that holds the records of that process."""
         return self._calls.reader.folder
 
     @property
     def pid(self) -> int:
-        """The number of that process."""
+        """The id of that process."""
         return self._calls.reader.pid
 
     @property
@@ -106,11 +106,11 @@ class Call:
 
     @property
     def args(self) -> dict[str, Any]:
-        """The arguments by name, where they were recorded."""
-        rows = self._rows_that_are(INPUT)
+        """The arguments by name, if they were recorded."""
+        rows = self._rows_with_role(INPUT)
         if len(rows):
             table = self._view.table
-            return dict(zip(self._site_names(rows), table.values(rows), strict=True))
+            return dict(zip(self._names_of(rows), table.values(rows), strict=True))
         value = self._value(self._start("args"))
         if isinstance(value, NotKept):
             value = value.part
@@ -118,8 +118,8 @@ class Call:
 
     @property
     def result(self) -> Any:
-        """What it returned, where that was recorded; None otherwise."""
-        rows = self._rows_that_are(OUTPUT)
+        """The return value if it was recorded, else None."""
+        rows = self._rows_with_role(OUTPUT)
         if len(rows):
             return self._view.table.value(int(rows[-1]))
         end = self._end()
@@ -127,22 +127,22 @@ class Call:
 
     @property
     def has_result(self) -> bool:
-        """Whether its result was recorded, None included."""
-        return bool(len(self._rows_that_are(OUTPUT))) and self.function != LOG
+        """Whether the result was recorded, even if it is None."""
+        return bool(len(self._rows_with_role(OUTPUT))) and self.function != LOG
 
     @property
     def returned(self) -> bool:
-        """Whether it ended, and without an exception."""
+        """Whether the call ended without an exception."""
         return self._end() is not None and self.error is None
 
     @property
     def message(self) -> str | None:
-        """The text of a line that `clew.log` or a logging record put into the tree; None for any other call."""
+        """The text of a line that `clew.log` or `logging` put into the tree; None for any other call."""
         return str(self.args.get("message", "")) if self.function == LOG else None
 
     @property
     def error(self) -> str | None:
-        """The exception that left it, as text; None if it returned or still runs."""
+        """The exception the call raised, as text; None if it returned or is still running."""
         end = self._end()
         return None if end is None else self._calls.finished.take(np.array([end])).error[0]
 
@@ -156,13 +156,13 @@ class Call:
 
     @property
     def duration(self) -> float | None:
-        """Seconds; None while it runs, or if its end was never written."""
+        """Seconds; None while the call is running, or if its end was never written."""
         end = self._end()
         return None if end is None else (int(self._calls.finished.time[end]) - int(self._start("time"))) / 1e9
 
     @property
     def thread(self) -> str:
-        """The name of the thread it ran in, or its number if it had none."""
+        """The name of the thread it ran in, or its number if the thread had no name."""
         return str(self._start_text("thread_name") or self._start("thread"))
 
     @property
@@ -198,62 +198,64 @@ class Call:
 
     @property
     def changes(self) -> Changes:
-        """What changed in it, in the order it happened."""
+        """The changes in this call, in the order they happened."""
         offset = int(self._view.table.offsets[self._calls.shard])
         return Changes(self._view, self._calls.rows(self.id) + offset)
 
     @property
     def events(self) -> list[Change | Call]:
-        """The changes in it and the calls it made, in the order they happened."""
+        """The changes in this call and the calls it made, in the order they happened."""
         changes, children = self.changes, self.children
         times = [*self._view.table.gather("time", changes.rows).tolist(), *(child._start("time") for child in children)]
         events: list[Change | Call] = [*changes, *children]
         return [events[place] for place in sorted(range(len(events)), key=times.__getitem__)]
 
     def before(self, change: Change) -> Any:
-        """What the name held in this call before the change; clew.DELETED if it was not there."""
-        earlier = [other for other in self.changes if other.name == change.name]
+        """The value the name had in this call before the change; clew.DELETED if it did not exist."""
+        earlier = [candidate for candidate in self.changes if candidate.name == change.name]
         place = earlier.index(change)
         return earlier[place - 1].value if place else self.args.get(change.name, DELETED)
 
     @property
     def callers(self) -> list[Caller]:
-        """Where it was called, and where that was called, outwards as far as known."""
-        found: list[Caller] = []
+        """Where it was called, where its caller was called, and so on, as far as recorded."""
+        callers: list[Caller] = []
         call: Call | None = self
         while call is not None:
             line, parent = call._start("line"), call.parent
             if parent is not None and line <= 0 and call is self:
-                return []  # it began in a thread of its own
+                return []  # the call began a thread
             if parent is not None and line > 0:
-                found.append(Caller(parent.file, int(line), parent.function))
+                callers.append(Caller(parent.file, int(line), parent.function))
             elif parent is None:
-                found += [Caller(*frame) for frame in _frames(call._start_text("callers"))]
+                callers += [Caller(*frame) for frame in _frames(call._start_text("callers"))]
             call = parent
-        return found
+        return callers
 
     def _all_rows(self) -> Rows:
         return self._calls.all_rows(self.id) + int(self._view.table.offsets[self._calls.shard])
 
-    def _rows_that_are(self, code: int) -> Rows:
+    def _rows_with_role(self, code: int) -> Rows:
         rows = self._all_rows()
-        chosen: Rows = rows[self._view.table.names_at(rows) == code]
-        return chosen
+        matching_rows: Rows = rows[self._view.table.names_at(rows) == code]
+        return matching_rows
 
-    def _site_names(self, rows: Rows) -> list[str]:
+    def _names_of(self, rows: Rows) -> list[str]:
         return self._view.table.names_of(rows)
 
     @property
     def data(self) -> dict[str, list[Any]]:
-        """name → the values it had in this call, in order."""
+        """The values each name had in this call, in order."""
         return self._view.table.by_name(self.changes.rows)
 
     def rerun(self, /, *, trusted: bool = False, changed: bool = False, debug: bool = False, **replace: Any) -> Any:
-        """Call the function again with the arguments it had, or those given by name; `debug=True` in the debugger.
+        """Call the function again with the recorded arguments or those given by name; `debug=True` uses the debugger.
 
-        Needs `trusted=True`, unless this process recorded the call, and `changed=True` if the code is another by now.
+        Needs `trusted=True` unless this process recorded the call, and `changed=True` if the code has changed since.
         """
-        from clew.rerun import rerun  # `self` is positional only: call.rerun(self=trainer) gives the function's own
+        from clew.rerun import (
+            rerun,
+        )  # `self` is positional-only, so that call.rerun(self=trainer) replaces the function's own `self`
 
         return rerun(self, trusted=trusted, changed=changed, debug=debug, replace=replace)
 

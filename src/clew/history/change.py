@@ -1,4 +1,4 @@
-"""One change of one name, and many of them without making each."""
+"""Sequences of changes, whose cells are read a block at a time."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from clew.history.view import View
 
 _UNREAD: Any = object()
-_TOGETHER = 1024
+_BLOCK_SIZE = 1024
 
 
 class Block:
-    """Some changes that are looked at one after the other: what one is asked is found out for all of them at once.
+    """Changes that are iterated together: a field requested of one is read for the whole block.
 
-    Except for values of the value table: each may be an array of megabytes, and is read when it is asked for itself.
+    Values in the value table are the exception: each may be an array of megabytes, so it is read on its own request.
     """
 
     def __init__(self, view: View, rows: Rows) -> None:
@@ -35,7 +35,7 @@ class Block:
         return self.view.table.names_of(self.rows)
 
     @cached_property
-    def _numbers(self) -> list[Any]:
+    def _values(self) -> list[Any]:
         return self.view.table.values(self.rows, unread=_UNREAD)
 
     @cached_property
@@ -64,8 +64,8 @@ class Block:
         return self._names[index]
 
     def value(self, index: int) -> Any:
-        number = self._numbers[index]
-        return self.view.table.value(int(self.rows[index])) if number is _UNREAD else number
+        value = self._values[index]
+        return self.view.table.value(int(self.rows[index])) if value is _UNREAD else value
 
     def before(self, index: int) -> Any:
         call = self.call(index)
@@ -98,13 +98,13 @@ class Block:
         return brief(self.value(index), 60)
 
     def key(self, index: int) -> tuple[Any, ...]:
-        """The same before and after a refresh, which may put new shards between the old."""
+        """An identity that survives a refresh, which may insert new shards between old ones."""
         shard, local = self.view.table.place(int(self.rows[index]))
         return self.view.path, self.view.table.shards[shard].name, local
 
 
 class Changes(LazySequence[Change]):
-    """Changes in order; `len()` and slices are cheap, a `Change` is made when it is looked at."""
+    """Changes in order; `len()` and slices are cheap, and a `Change` is created when it is accessed."""
 
     __slots__ = ("_view",)
 
@@ -119,12 +119,12 @@ class Changes(LazySequence[Change]):
         return Changes(self._view, rows)
 
     def __iter__(self) -> Iterator[Change]:
-        for begin in range(0, len(self._rows), _TOGETHER):
-            block = Block(self._view, self._rows[begin : begin + _TOGETHER])
+        for begin in range(0, len(self._rows), _BLOCK_SIZE):
+            block = Block(self._view, self._rows[begin : begin + _BLOCK_SIZE])
             for index in range(len(block.rows)):
                 yield Change(block, index)
 
     @property
     def rows(self) -> Rows:
-        """Their rows in the table of the run (for exports and pages, which work on columns)."""
+        """Their rows in the run's table, for exports and pages, which work on columns."""
         return self._rows

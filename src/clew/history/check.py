@@ -1,6 +1,6 @@
 """`trace.check()`: what changed between the stages, with a warning for each of the usual mistakes.
 
-The rules are in `checks`, one file for each family. A rule that fails says so in the findings, and the others go on.
+The rules are in `checks`, one file per family. A rule that fails adds a finding that says so, and the others still run.
 """
 
 from __future__ import annotations
@@ -10,51 +10,51 @@ from typing import TYPE_CHECKING, Final
 
 from clew import trouble
 from clew.history.checks.changes import changes
-from clew.history.checks.clash import clashes
+from clew.history.checks.clash import collate_clashes
 from clew.history.checks.finding import Finding, Findings
-from clew.history.checks.groups import groups
-from clew.history.checks.loss import labels
-from clew.history.checks.missing import missing
-from clew.history.checks.model import into_models
-from clew.history.checks.same import same
-from clew.history.checks.seen import Seen, merged
-from clew.history.checks.twins import twins
-from clew.history.checks.ways import ways
+from clew.history.checks.groups import differing_ranges
+from clew.history.checks.loss import unsuitable_labels
+from clew.history.checks.missing import missing_values
+from clew.history.checks.model import unsuitable_model_inputs
+from clew.history.checks.same import uniform_batches
+from clew.history.checks.seen import Evidence, merged
+from clew.history.checks.twins import equal_items
+from clew.history.checks.ways import dropped_or_repeated_items
 
 if TYPE_CHECKING:
     from clew.history.trace import Trace
 
-Rule = Callable[[Seen], Iterator[Finding]]
+Rule = Callable[[Evidence], Iterator[Finding]]
 
-#: In the order in which their findings are read: what made the program fail comes first.
+#: In the order in which findings are shown: what made the program fail comes first.
 RULES: Final[tuple[Rule, ...]] = (
-    clashes,
-    ways,
-    twins,
-    missing,
-    lambda seen: merged(into_models(seen)),
-    lambda seen: merged(labels(seen)),
-    same,
-    groups,
+    collate_clashes,
+    dropped_or_repeated_items,
+    equal_items,
+    missing_values,
+    lambda evidence: merged(unsuitable_model_inputs(evidence)),
+    lambda evidence: merged(unsuitable_labels(evidence)),
+    uniform_batches,
+    differing_ranges,
     changes,
 )
 
 
 def check(trace: Trace) -> Findings:
-    """Everything that was found; true if there is a warning."""
-    seen = Seen(trace)
-    return Findings(finding for rule in RULES for finding in _guarded(rule, seen))
+    """Run every rule on the trace; the result is true if it holds a warning."""
+    evidence = Evidence(trace)
+    return Findings(finding for rule in RULES for finding in _apply_rule(rule, evidence))
 
 
-def _guarded(rule: Rule, seen: Seen) -> list[Finding]:
-    found: list[Finding] = []
+def _apply_rule(rule: Rule, evidence: Evidence) -> list[Finding]:
+    findings: list[Finding] = []
     try:
-        found.extend(rule(seen))
+        findings.extend(rule(evidence))
     except Exception as cause:
         trouble.report("check", "a rule of trace.check() failed", "Please tell us.", cause, internal=True)
         text = f"A rule could not be applied ({type(cause).__name__}): what it looks for is not known."
-        found.append(Finding("check-failed", "note", "", "", (), text))
-    return found
+        findings.append(Finding("check-failed", "note", "", "", (), text))
+    return findings
 
 
 __all__ = ["Finding", "Findings", "check"]

@@ -1,4 +1,4 @@
-"""How often each function was called, for how long, and how it went: over all calls at once."""
+"""Counts, over all calls of a run, how often each function was called, for how long, and how often it raised."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class FunctionLine:
-    """One function of a run."""
+    """Call statistics of one function of a run."""
 
     name: str
     module: str
@@ -30,28 +30,28 @@ class FunctionLine:
 
 
 def function_lines(table: CallTable) -> list[FunctionLine]:
-    """Every function that was called, the longest first."""
-    found: dict[tuple[str, str, str, int], FunctionLine] = {}
+    """The statistics of every function that was called, the longest total time first."""
+    lines: dict[tuple[str, str, str, int], FunctionLine] = {}
     for shard in table.shards:
-        _count(shard, found)
-    return sorted(found.values(), key=lambda line: -line.seconds)
+        _add_shard(shard, lines)
+    return sorted(lines.values(), key=lambda line: -line.seconds)
 
 
-def _count(shard: ShardCalls, found: dict[tuple[str, str, str, int], FunctionLine]) -> None:
+def _add_shard(shard: ShardCalls, lines: dict[tuple[str, str, str, int], FunctionLine]) -> None:
     functions, slots = np.unique(shard.start("function"), return_inverse=True)
     ends = shard.ends(shard.start("call"))
-    over = ends >= 0
-    spent = (shard.finished.time[ends[over]] - shard.start("time")[over]) / 1e9
+    has_end = ends >= 0
+    durations = (shard.finished.time[ends[has_end]] - shard.start("time")[has_end]) / 1e9
     size = len(functions)
-    calls = np.bincount(slots, minlength=size).tolist()
-    ended = np.bincount(slots[over], minlength=size).tolist()
-    seconds = np.bincount(slots[over], weights=spent, minlength=size).tolist()
-    raised = np.bincount(slots[over][shard.raised()[ends[over]]], minlength=size).tolist()
+    call_counts = np.bincount(slots, minlength=size).tolist()
+    end_counts = np.bincount(slots[has_end], minlength=size).tolist()
+    seconds = np.bincount(slots[has_end], weights=durations, minlength=size).tolist()
+    error_counts = np.bincount(slots[has_end][shard.raised()[ends[has_end]]], minlength=size).tolist()
     for place, id in enumerate(functions.tolist()):
         function = shard.reader.functions[id]
         key = function.name, function.module, function.file, function.line
-        line = found.setdefault(key, FunctionLine(*key))
-        line.calls += calls[place]
-        line.ended += ended[place]
-        line.errors += raised[place]
+        line = lines.setdefault(key, FunctionLine(*key))
+        line.calls += call_counts[place]
+        line.ended += end_counts[place]
+        line.errors += error_counts[place]
         line.seconds += seconds[place]

@@ -1,4 +1,4 @@
-"""One item on its way through the stages, and from a row of a batch back to its sample."""
+"""Follows one item through the stages, and leads from a row of a batch back to its sample."""
 
 from __future__ import annotations
 
@@ -6,33 +6,34 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from clew.history.stage import Shown, StageCall, unknown
+from clew.history.stage import Displayed, StageCall, unknown_part_error
 from clew.records import Passage
 
-BEFORE_ROWS = ("sampler", "dataset")  # stages whose rows are in the order in which they were drawn
+BEFORE_ROWS = ("sampler", "dataset")  # stages whose rows are in the order of drawing
 
 
-def may_say(passage: Passage, before: Passage | None) -> bool:
-    return before is None or (before.stage in BEFORE_ROWS and passage.stage not in BEFORE_ROWS)
+def gives_row_order(passage: Passage, previous: Passage | None) -> bool:
+    """Whether the rows of this passage replace those of the previous one as the order of the batch."""
+    return previous is None or (previous.stage in BEFORE_ROWS and passage.stage not in BEFORE_ROWS)
 
 
 def why_lost(passages: list[Passage]) -> str:
-    """Why it is not known which rows of a batch its items are; "" if nothing was lost."""
+    """Why it is unknown which rows of a batch belong to its items; "" if it is known."""
     return next((p.lost for p in passages if p.lost and p.stage not in BEFORE_ROWS), "")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An item in one call: what of the call's values is this item's own."""
+    """One item in one call, with its own share of the call's values."""
 
     call: StageCall
-    row: int | None  # its place in the batch, if it is in one
+    row: int | None  # its row in the batch, if there is one
     inputs: dict[str, Any]
     outputs: dict[str, Any]
 
 
-class _Way(Shown):
-    """The way of an item through the stages."""
+class _ItemPath(Displayed):
+    """The calls that an item passed, in some order."""
 
     def __init__(self, id: Any, source: str, calls: list[StageCall], files: tuple[str, ...]) -> None:
         self.id = id
@@ -42,7 +43,7 @@ class _Way(Shown):
 
     @property
     def steps(self) -> list[Step]:
-        """What each stage got and gave of this item: of a batch its row, of a loss per item its part."""
+        """What each stage received and gave for this item: its row of a batch, its part of a loss per item."""
         return [self._step(call) for call in self.calls]
 
     def _step(self, call: StageCall) -> Step:
@@ -52,8 +53,10 @@ class _Way(Shown):
         if not passage.by_row or self.id not in passage.ids:
             return Step(call, None, dict(passage.inputs), dict(passage.outputs))
         row, count = passage.ids.index(self.id), len(passage.ids)
-        given = passage.given or passage.ids
-        inputs = {name: row_of(value, given.index(self.id), len(given)) for name, value in passage.inputs.items()}
+        input_ids = passage.given or passage.ids
+        inputs = {
+            name: row_of(value, input_ids.index(self.id), len(input_ids)) for name, value in passage.inputs.items()
+        }
         outputs = {name: row_of(value, row, count) for name, value in passage.outputs.items()}
         return Step(call, row, inputs, outputs)
 
@@ -62,10 +65,10 @@ class _Way(Shown):
         return list(dict.fromkeys(call._passage.stage for call in self.calls))
 
     def __getitem__(self, stage: str) -> list[Step]:
-        found = [step for step in self.steps if step.call._passage.stage == stage]
-        if not found:
-            raise unknown(f"item {self.id!r} did not pass a stage `{stage}`", stage, self.stages)
-        return found
+        steps = [step for step in self.steps if step.call._passage.stage == stage]
+        if not steps:
+            raise unknown_part_error(f"item {self.id!r} did not pass a stage `{stage}`", stage, self.stages)
+        return steps
 
     def __getattr__(self, name: str) -> list[Step]:
         if name.startswith("_"):
@@ -82,26 +85,26 @@ class _Way(Shown):
         return [*super().__dir__(), *filter(str.isidentifier, self.stages)]
 
 
-class Item(_Way):
-    """One item on its way: `item.steps`, `item["collate"]`, `item.files`."""
+class Item(_ItemPath):
+    """One item and the calls it passed: `item.steps`, `item["collate"]`, `item.files`."""
 
     @property
     def batch(self) -> int | None:
-        """The number of the batch it was in."""
+        """The number of its batch."""
         return next((call._passage.batch for call in self.calls if call._passage.batch is not None), None)
 
     @property
     def row(self) -> int | None:
-        """Its row there; None if it is not known."""
+        """Its row in the batch; None if unknown."""
         steps = [step for step in self.steps if step.row is not None]
         rows = [step.row for step in steps if step.call._passage.stage not in BEFORE_ROWS]
         if not rows and why_lost([call._passage for call in self.calls]):
-            return None  # the place it was drawn at need not be its row
+            return None  # the position at which it was drawn need not be its row
         return next(iter([*rows, *(step.row for step in steps)]), None)
 
     @property
     def loss(self) -> Any:
-        """Its own part of the loss, if the loss was given for each item; else None."""
+        """Its own part of the loss, if the loss has one value per item; else None."""
         for call in self.calls:
             passage = call._passage
             if passage.stage == "loss" and passage.by_row and self.id in passage.ids:
@@ -112,8 +115,8 @@ class Item(_Way):
         return None
 
 
-class Lineage(_Way):
-    """From a row of a batch back to its sample: the calls that led to it, the last one first."""
+class Lineage(_ItemPath):
+    """The calls that led to a row of a batch, last one first, back to its sample."""
 
     def __init__(self, batch: int, row: int, item: Item) -> None:
         super().__init__(item.id, item.source, list(reversed(item.calls)), item.files)
@@ -122,7 +125,7 @@ class Lineage(_Way):
 
     @property
     def sample(self) -> Any:
-        """What the dataset gave for it: the output of the first call it was in."""
+        """The sample from the dataset: the output of the first call of the item on its own."""
         for call in reversed(self.calls):
             if call._passage.outputs and not call._passage.by_row:
                 return next(iter(call._passage.outputs.values()))
@@ -130,5 +133,5 @@ class Lineage(_Way):
 
     @property
     def file(self) -> str | None:
-        """The file it was read from, if one was opened."""
+        """The file it was read from, if any."""
         return self.files[0] if self.files else None

@@ -1,4 +1,4 @@
-"""A sequence that makes its items only when they are asked for."""
+"""A sequence that creates its items on access."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class LazySequence(Sequence[T], Generic[T]):
-    """Row numbers that become objects one by one. Slices are cheap; `==` works against any list or tuple."""
+    """Row numbers that become objects one by one. Slices are cheap; `==` also accepts lists and tuples."""
 
     __slots__ = ("_rows",)
 
@@ -52,6 +52,6 @@ class LazySequence(Sequence[T], Generic[T]):
         return [*self, *other]
 
     def __repr__(self) -> str:
-        shown = ", ".join(map(repr, self[:3]))
+        first_items = ", ".join(map(repr, self[:3]))
         more = f", ... {len(self) - 3:,} more" if len(self) > 3 else ""
-        return f"[{shown}{more}]"
+        return f"[{first_items}{more}]"

@@ -1,4 +1,4 @@
-"""What was asked for and not seen, what was dropped or not kept, and why: from all processes of a run."""
+"""Merges the notes of all processes of a run: what was requested but not seen, dropped or not kept, and why."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ STILL_RUNNING = "the run still goes on: what it has not seen will be known when 
 class Ledger(Sequence[Note]):
     """The notes of a run. `str()` of it is what `clew show` prints.
 
-    It says that nothing is missing only of a run that has ended and whose records are all there.
+    It states that nothing is missing only if the run has ended and all its records are present.
     """
 
     def __init__(self, notes: Iterable[Note], *, running: bool = False) -> None:
         self._notes = list(notes)
-        self.running = running  # what it never saw is known when it ends
+        self.running = running  # until the run ends, names may still be seen
 
     @classmethod
     def merged(
@@ -28,16 +28,18 @@ class Ledger(Sequence[Note]):
         incomplete: Iterable[str] = (),
         running: bool = False,
     ) -> Ledger:
-        """Equal notes once, counted; without what one process missed and another saw (`happened`). `incomplete` are
-        reasons why records may be missing."""
-        found: dict[tuple[str, str, str], int] = {}
+        """Count equal notes as one, and drop those about names that another process saw (`happened`).
+
+        `incomplete` gives reasons why records may be missing.
+        """
+        counts: dict[tuple[str, str, str], int] = {}
         for notes in shards:
             for note in notes:
                 key = note.kind, note.subject, note.text
-                found[key] = found.get(key, 0) + note.count
-        notes_ = (Note(kind, subject, text, count) for (kind, subject, text), count in found.items())
-        kept = [note for note in notes_ if not (note.kind.startswith("never-") and happened(note))]
-        return cls([*kept, *(Note("incomplete", "", reason) for reason in incomplete)], running=running)
+                counts[key] = counts.get(key, 0) + note.count
+        merged_notes = (Note(kind, subject, text, count) for (kind, subject, text), count in counts.items())
+        valid_notes = [note for note in merged_notes if not (note.kind.startswith("never-") and happened(note))]
+        return cls([*valid_notes, *(Note("incomplete", "", reason) for reason in incomplete)], running=running)
 
     def __len__(self) -> int:
         return len(self._notes)

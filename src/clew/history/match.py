@@ -1,4 +1,4 @@
-"""Which functions a person means by a name or a pattern."""
+"""Matches functions against a name or pattern given by the user."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ def matcher(pattern: str | None) -> Callable[[Function], bool]:
         return lambda function: True
     module, colon, name = pattern.rpartition(":")
     if colon:
-        inside, outside = matcher(name), module
-        return lambda function: _fits(outside, function.module) and inside(function)
-    wanted = _without_locals(pattern)
-    if any(mark in wanted for mark in "*?["):
-        return lambda function: any(fnmatchcase(text, wanted) for text in _spellings(function))
-    return lambda function: wanted in _spellings(function)
+        name_matches, module_pattern = matcher(name), module
+        return lambda function: _module_matches(module_pattern, function.module) and name_matches(function)
+    name_pattern = _without_locals(pattern)
+    if any(mark in name_pattern for mark in "*?["):
+        return lambda function: any(fnmatchcase(text, name_pattern) for text in _dotted_tails(function))
+    return lambda function: name_pattern in _dotted_tails(function)
 
 
-def _fits(pattern: str, module: str) -> bool:
+def _module_matches(pattern: str, module: str) -> bool:
     tails = [module] + [module[place + 1 :] for place, letter in enumerate(module) if letter == "."]
     return any(fnmatchcase(tail, pattern) for tail in tails)
 
 
-def _spellings(function: Function) -> list[str]:
-    """Every way to say it: the full dotted name and each of its tails."""
+def _dotted_tails(function: Function) -> list[str]:
+    """Every name that denotes the function: the full dotted name and each of its tails."""
     parts = _without_locals(f"{function.module}.{function.name}").split(".")
     return [".".join(parts[place:]) for place in range(len(parts))]
 

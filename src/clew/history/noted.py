@@ -1,6 +1,6 @@
-"""What the calls of a pipeline have noted about their items, checked: a run may come from anybody.
+"""Checks the annotations that pipeline calls recorded about their items, because a run may come from anyone.
 
-A field of another type than it is written with is left out, and the trace says so.
+Fields whose type differs from the written one are dropped, and the trace reports them.
 """
 
 from __future__ import annotations
@@ -10,45 +10,45 @@ from typing import Any, Final
 
 from clew.show.text import brief
 
-_LONGEST_ID: Final = 200  # characters of an id that is shown by its text
+_LONGEST_ID: Final = 200  # characters of an id's text
 _LONGEST_TUPLE: Final = 16
 _SHORT: Final = (str, float, bool, bytes, type(None))
 _COUNT: Final = 1 << 62
-_SMALL_VALUES_OF: Final = ("datetime", "uuid", "pandas")  # dates, times and the like, as they are read back
+_MODULES_OF_SMALL_VALUES: Final = ("datetime", "uuid", "pandas")  # dates, times and similar values
 
 
-def checked(noted: dict[Any, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The fields that make sense, with ids that can be compared, and the names of those that do not."""
-    sensible, wrong = _checked(noted, _FIELDS)
+def check_annotation(annotation: dict[Any, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The valid fields, with comparable ids, and the names of the invalid ones."""
+    valid_fields, invalid_names = _split_fields(annotation, _FIELDS)
     for field in ("ids", "given"):
-        if field in sensible:
-            sensible[field] = list(map(id_name, sensible[field]))
-    if "called" in sensible:
-        sensible["called"] = id_name(sensible["called"])
-    if "facts" in sensible:
-        sensible["facts"], wrong_facts = _checked(sensible["facts"], _FACTS)
-        wrong += wrong_facts
-    return sensible, wrong
+        if field in valid_fields:
+            valid_fields[field] = list(map(id_name, valid_fields[field]))
+    if "called" in valid_fields:
+        valid_fields["called"] = id_name(valid_fields["called"])
+    if "facts" in valid_fields:
+        valid_fields["facts"], invalid_facts = _split_fields(valid_fields["facts"], _FACTS)
+        invalid_names += invalid_facts
+    return valid_fields, invalid_names
 
 
-def _checked(given: dict[Any, Any], fields: dict[str, Callable[[Any], bool]]) -> tuple[dict[str, Any], list[str]]:
-    known = {name: value for name, value in given.items() if type(name) is str and name in fields}
-    wrong = [name for name, value in known.items() if not fields[name](value)]
-    return {name: value for name, value in known.items() if name not in wrong}, wrong
+def _split_fields(values: dict[Any, Any], checks: dict[str, Callable[[Any], bool]]) -> tuple[dict[str, Any], list[str]]:
+    known_fields = {name: value for name, value in values.items() if type(name) is str and name in checks}
+    invalid_names = [name for name, value in known_fields.items() if not checks[name](value)]
+    return {name: value for name, value in known_fields.items() if name not in invalid_names}, invalid_names
 
 
 def id_name(id: Any) -> Any:
-    """An id as it is where it can be compared and shown at no cost; else its text."""
+    """The id itself if it is cheap to compare and show; else its text."""
     if type(id) is tuple and len(id) <= _LONGEST_TUPLE and not any(type(part) is tuple for part in id):
         return tuple(map(id_name, id))
     if type(id) in _SHORT or (type(id) is int and id.bit_length() <= 256):
         return id
-    if type(id).__module__.partition(".")[0] in _SMALL_VALUES_OF and _can_be_key(id):
+    if type(id).__module__.partition(".")[0] in _MODULES_OF_SMALL_VALUES and _is_hashable(id):
         return id
     return brief(id, _LONGEST_ID)
 
 
-def _can_be_key(id: Any) -> bool:
+def _is_hashable(id: Any) -> bool:
     try:
         hash(id)
     except TypeError:

@@ -1,4 +1,4 @@
-"""The traces of a run: which calls are passages of a stage, put in order and given the names of their items."""
+"""Builds the traces of a run: turns annotated calls into passages, in order and under the names of their items."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from clew.history.call import Call
-from clew.history.noted import checked
+from clew.history.noted import check_annotation
 from clew.history.table import INPUT, ITEM, OUTPUT
 from clew.history.trace import Trace
 from clew.records import Passage, TraceFacts, passage_from
@@ -19,25 +19,25 @@ _COLLATE = "collate"
 
 def traces_of(run: Run) -> list[Trace]:
     """The traces of a run, in the order they began."""
-    marked, damage = _marked(run)
+    annotated_calls, damage = _annotated_calls(run)
     facts: dict[str, TraceFacts] = {}
-    for _, noted in marked:
-        if "facts" in noted and "trace" in noted:
-            facts[noted["trace"]] = _facts(noted["facts"], run)
-        elif "trace" in noted:
-            facts.setdefault(noted["trace"], TraceFacts(state="unknown", run=str(run.path)))
-    for known in facts.values():
-        known.notes += damage
-    return [Trace(_load(run, key, known)) for key, known in facts.items()]
+    for _, annotation in annotated_calls:
+        if "facts" in annotation and "trace" in annotation:
+            facts[annotation["trace"]] = _facts(annotation["facts"], run)
+        elif "trace" in annotation:
+            facts.setdefault(annotation["trace"], TraceFacts(state="unknown", run=str(run.path)))
+    for trace_facts in facts.values():
+        trace_facts.notes += damage
+    return [Trace(_loader(run, key, trace_facts)) for key, trace_facts in facts.items()]
 
 
-def _load(run: Run, key: str, known: TraceFacts) -> Any:
-    return lambda: (settled(passages_of(run, key)), known)
+def _loader(run: Run, key: str, facts: TraceFacts) -> Any:
+    return lambda: (with_later_knowledge(passages_of(run, key)), facts)
 
 
-def _facts(told: dict[str, Any], run: Run) -> TraceFacts:
-    facts = TraceFacts(**told)
-    facts.notes = list(facts.notes)  # which are added to, and are the record's own
+def _facts(fields: dict[str, Any], run: Run) -> TraceFacts:
+    facts = TraceFacts(**fields)
+    facts.notes = list(facts.notes)  # a copy: notes are added, and the list belongs to the record
     facts.run = str(run.path)
     if facts.state == "running" and run.status != "running":
         facts.state = "killed"
@@ -45,48 +45,55 @@ def _facts(told: dict[str, Any], run: Run) -> TraceFacts:
 
 
 def passages_of(run: Run, key: str) -> list[Passage]:
-    """What passed the stages of one trace."""
-    found = {place: noted for place, noted in _marked(run)[0] if noted.get("trace") == key and "facts" not in noted}
-    return [_passage(Call(run.tables, place), noted, found) for place, noted in found.items()]
+    """The passages of one trace, in the order their calls began."""
+    annotations = {
+        place: annotation
+        for place, annotation in _annotated_calls(run)[0]
+        if annotation.get("trace") == key and "facts" not in annotation
+    }
+    return [_passage(Call(run.tables, place), annotation, annotations) for place, annotation in annotations.items()]
 
 
-def _marked(run: Run) -> tuple[list[tuple[int, dict[str, Any]]], list[str]]:
-    """The calls that say which items they are about (place, what was noted last), in the order they began; and what is
-    wrong with what they say."""
+def _annotated_calls(run: Run) -> tuple[list[tuple[int, dict[str, Any]]], list[str]]:
+    """The calls with an annotation (place, last annotation), in the order they began, and problems found in them."""
     view = run.tables
-    wrong: dict[str, None] = {}
-    last: dict[int, dict[str, Any]] = {}
-    for number, shard in enumerate(view.table.shards):
+    invalid_names: dict[str, None] = {}
+    last_annotations: dict[int, dict[str, Any]] = {}
+    for shard_number, shard in enumerate(view.table.shards):
         if not any(site.role == "item" for site in shard.sites.values()):
             continue
-        rows = view.table.rows_that_are(number, ITEM)
+        rows = view.table.hidden_rows(shard_number, ITEM)
         for row in rows.tolist():
-            noted = view.table.value(row + int(view.table.offsets[number]))
-            place = view.calls.place(number, int(view.table.column(number, "call")[row]))
-            if place is not None and isinstance(noted, dict):
-                last[place], fields = checked(noted)
-                wrong.update(dict.fromkeys(fields))
-    damage = [f"damaged: what calls noted makes no sense, and is left out: {', '.join(wrong)}"] if wrong else []
-    return sorted(last.items(), key=lambda pair: view.calls.began(pair[0])), damage
+            annotation = view.table.value(row + int(view.table.offsets[shard_number]))
+            place = view.calls.place(shard_number, int(view.table.column(shard_number, "call")[row]))
+            if place is not None and isinstance(annotation, dict):
+                last_annotations[place], invalid_fields = check_annotation(annotation)
+                invalid_names.update(dict.fromkeys(invalid_fields))
+    problems = (
+        [f"damaged: what calls noted makes no sense, and is left out: {', '.join(invalid_names)}"]
+        if invalid_names
+        else []
+    )
+    return sorted(last_annotations.items(), key=lambda pair: view.calls.began(pair[0])), problems
 
 
-def _passage(call: Call, noted: dict[str, Any], known: dict[int, Any]) -> Passage:
+def _passage(call: Call, annotation: dict[str, Any], annotations: dict[int, Any]) -> Passage:
     view = call._view
     rows = call._all_rows()
     names = view.table.names_at(rows)
     inputs, outputs = rows[names == INPUT], rows[names == OUTPUT]
     duration = call.duration
     parent = call.parent
-    while parent is not None and parent._place not in known:
+    while parent is not None and parent._place not in annotations:
         parent = parent.parent
     return passage_from(
-        noted,
+        annotation,
         stage=call.stage or "",
         function=call.function,
         inputs=dict(zip(view.table.names_of(inputs), view.table.values(inputs), strict=True)),
         outputs=dict(zip(view.table.names_of(outputs), view.table.values(outputs), strict=True)),
         started=int(call._start("time")),
-        duration=noted.get("took", None if duration is None else round(duration * 1e9)),
+        duration=annotation.get("took", None if duration is None else round(duration * 1e9)),
         error=call.error,
         file=call.file,
         line=call.line,
@@ -95,9 +102,9 @@ def _passage(call: Call, noted: dict[str, Any], known: dict[int, Any]) -> Passag
     )
 
 
-def settled(passages: list[Passage]) -> list[Passage]:
-    """The same in order of time, with what only a later passage knew told to all: names given by `id=`, and the order
-    in which a collate function has put its rows."""
+def with_later_knowledge(passages: list[Passage]) -> list[Passage]:
+    """Sort passages by time, and apply to all what only later ones know: ids given by `id=`, and the row order of the
+    collate function."""
     passages = sorted(passages, key=lambda passage: passage.started)
     orders, names = _orders(passages), _names(passages)
     passages = [_reordered(passage, orders) for passage in passages]
@@ -105,17 +112,20 @@ def settled(passages: list[Passage]) -> list[Passage]:
 
 
 def _names(passages: list[Passage]) -> dict[tuple[str, str], Any]:
-    """By source and index: what the user's `id=` calls the item."""
+    """By source and index: the id that the user's `id=` gave the item."""
     return {(p.source, repr(p.ids[0])): p.called for p in passages if p.called is not None and len(p.ids) == 1}
 
 
 def _renamed(passage: Passage, names: dict[tuple[str, str], Any]) -> Passage:
-    ids, given = ([names.get((passage.source, repr(id)), id) for id in found] for found in (passage.ids, passage.given))
-    return replace(passage, ids=tuple(ids), given=tuple(given))
+    ids, input_ids = (
+        [names.get((passage.source, repr(id)), id) for id in original_ids]
+        for original_ids in (passage.ids, passage.given)
+    )
+    return replace(passage, ids=tuple(ids), given=tuple(input_ids))
 
 
 def _orders(passages: list[Passage]) -> dict[tuple[str, int], tuple[Any, ...]]:
-    """By source and batch: the items in the order of the rows, as collate gave them."""
+    """By source and batch: the items in the row order of the collate function."""
     return {
         (passage.source, passage.batch): passage.ids
         for passage in passages

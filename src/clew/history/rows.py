@@ -1,6 +1,6 @@
-"""One row of a batch, wherever in nested containers the batch holds its rows.
+"""Picks one row out of a batch, wherever its nested containers hold rows.
 
-Only exact known types are looked into, and what was read back in place of a user's class: no user code runs.
+Only exact known types and the stand-ins for user classes are opened, so no user code runs.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from clew.records import NotKept, Object
 
 MAPPINGS: Final = (dict, OrderedDict, defaultdict)
 _ORDERED: Final = (list, tuple)
-_DEEPEST: Final = 16  # containers inside containers; a list may hold itself
+_DEEPEST: Final = 16  # levels of nesting; a list may contain itself
 _NUMBERS: Final = (int, float, bool, complex, type(None))
 
-Step = tuple[str, Any]  # "[" and a key or a place, "." and the name of an attribute
+Step = tuple[str, Any]  # "[" with a key or an index, "." with the name of an attribute
 
 
 def library_of(value: Any) -> str:
-    """Whose array, tensor or table it is: "numpy", "torch", "pandas"; "" of anything else, also of a user's subclass.
+    """The library of an array, tensor or table: "numpy", "torch" or "pandas"; "" for other types and user subclasses.
 
-    Of a value that was not kept in full it is the library it came from.
+    For a value that was not kept in full, it is the library the value came from.
     """
-    kind = type(value)
-    if kind is NotKept:
-        home = value.type.partition(".")[0]
-        return home if value.summary.shape is not None and home in ("numpy", "torch", "pandas") else ""
+    cls = type(value)
+    if cls is NotKept:
+        library = value.type.partition(".")[0]
+        return library if value.summary.shape is not None and library in ("numpy", "torch", "pandas") else ""
     torch, numpy, pandas = (sys.modules.get(name) for name in ("torch", "numpy", "pandas"))
-    if numpy is not None and (kind in (numpy.ndarray, numpy.memmap) or issubclass(kind, numpy.generic)):
-        return "numpy" if kind.__module__ == "numpy" else ""
-    if torch is not None and kind in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
+    if numpy is not None and (cls in (numpy.ndarray, numpy.memmap) or issubclass(cls, numpy.generic)):
+        return "numpy" if cls.__module__ == "numpy" else ""
+    if torch is not None and cls in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
         return "torch"
-    if pandas is not None and kind in (pandas.DataFrame, pandas.Series):
+    if pandas is not None and cls in (pandas.DataFrame, pandas.Series):
         return "pandas"
     return ""
 
 
 def shape_of(value: Any) -> tuple[int, ...] | None:
-    """The shape of an array, tensor or table; None of anything else."""
+    """The shape of an array, tensor or table; None for other types."""
     if type(value) is NotKept:
         return None if value.summary.shape is None else tuple(value.summary.shape)
     library = library_of(value)
@@ -51,7 +51,7 @@ def shape_of(value: Any) -> tuple[int, ...] | None:
 
 
 def unwrapped(value: Any) -> Any:
-    """What an instance of a subclass of tensors or dicts, or of a `UserDict`, holds; anything else as it is."""
+    """The content of a stand-in for a tensor or dict subclass or a `UserDict`; other values unchanged."""
     for _ in range(4):
         if type(value) is not Object:
             break
@@ -65,7 +65,7 @@ def unwrapped(value: Any) -> Any:
 
 
 def contents_of(value: Any) -> Iterable[tuple[Step, Any]] | None:
-    """What a container, or an object that was read back, holds, and where; None of anything else."""
+    """The items of a container or stand-in object, each with its step; None for other values."""
     if type(value) in MAPPINGS:
         return ((("[", key), item) for key, item in value.items())
     if type(value) in _ORDERED:
@@ -76,7 +76,7 @@ def contents_of(value: Any) -> Iterable[tuple[Step, Any]] | None:
 
 
 def is_by_row(value: Any, count: int) -> bool:
-    """Whether this is an array, tensor or table with so many rows, or a list with so many entries."""
+    """Whether this is an array, tensor or table with `count` rows, or a list with `count` entries."""
     shape = shape_of(value)
     if shape is not None:
         return len(shape) > 0 and shape[0] == count
@@ -84,39 +84,39 @@ def is_by_row(value: Any, count: int) -> bool:
 
 
 def row_of(value: Any, row: int, count: int) -> Any:
-    """What of a value belongs to one of `count` rows: the row itself, in the containers it lies in; or all of it."""
-    return _Picking(row, count).of(value, 0)
+    """The part of a value that belongs to one of `count` rows: the row within its containers, or the whole value."""
+    return _RowPicker(row, count).pick(value, 0)
 
 
-class _Picking:
-    """One row out of everything a value holds. What stands in several places is picked once, and stands in them again:
-    a list that holds another one twice, thirty deep, has a thousand million paths."""
+class _RowPicker:
+    """Picks one row out of everything a value holds. Each container is picked once, however often it occurs: lists that
+    hold another list twice, thirty levels deep, have a thousand million paths."""
 
     def __init__(self, row: int, count: int) -> None:
         self._row = row
         self._count = count
         self._picked: dict[tuple[int, int], Any] = {}  # by id and depth
 
-    def of(self, whole: Any, depth: int) -> Any:
+    def pick(self, value: Any, depth: int) -> Any:
         if depth >= _DEEPEST:
-            return whole
-        key = id(whole), depth
+            return value
+        key = id(value), depth
         if key not in self._picked:
-            self._picked[key] = self._of_new(whole, depth)
+            self._picked[key] = self._pick_uncached(value, depth)
         return self._picked[key]
 
-    def _of_new(self, whole: Any, depth: int) -> Any:
-        value = unwrapped(whole)
+    def _pick_uncached(self, wrapped: Any, depth: int) -> Any:
+        value = unwrapped(wrapped)
         if type(value) in MAPPINGS:
-            return {key: self.of(item, depth + 1) for key, item in value.items()}
+            return {key: self.pick(item, depth + 1) for key, item in value.items()}
         if type(value) is Object:
-            return Object(value.type, {name: self.of(item, depth + 1) for name, item in value.attributes.items()})
+            return Object(value.type, {name: self.pick(item, depth + 1) for name, item in value.attributes.items()})
         if not is_sequence(value):
-            return _row_of_array(whole, value, self._row, self._count)
+            return _row_of_array(wrapped, value, self._row, self._count)
         if holds_rows(value, self._count):
             return value[self._row]
-        # default_collate makes columns of samples
-        return type(value)(self.of(item, depth + 1) for item in value)
+        # the columns of a batch, as default_collate makes them
+        return type(value)(self.pick(item, depth + 1) for item in value)
 
 
 def is_sequence(value: Any) -> bool:
@@ -124,24 +124,24 @@ def is_sequence(value: Any) -> bool:
 
 
 def holds_rows(value: Any, count: int) -> bool:
-    """Whether a list or a tuple is the rows themselves, and not the columns of a batch.
+    """Whether a list or tuple holds the rows themselves rather than the columns of a batch.
 
-    Three images of three channels could be either. What is not alike are columns; of what is alike, the number of axes
-    tells: images and vectors come one by one, columns of tokens and of whole images come as batches.
+    Three images of three channels could be either. Items that differ in form are columns. Otherwise the number of axes
+    decides: images and vectors are rows, while columns of tokens or images are batches with one axis more.
     """
     if not is_sequence(value) or len(value) != count:
         return False
     if type(value) is tuple and all(type(item) in _NUMBERS or _has_length(item, count) for item in value):
-        return False  # a size, a pair of losses; or columns, as `tuple(zip(*samples))` makes them
-    known: set[tuple[int, int]] = set()
-    having = sum(_has_rows(item, count, known) for item in value)
-    if not having:
+        return False  # a size, a pair of losses, or columns made by `tuple(zip(*samples))`
+    rowless: set[tuple[int, int]] = set()
+    count_with_rows = sum(_has_rows(item, count, rowless) for item in value)
+    if not count_with_rows:
         return True
-    looks: dict[Any, int] = {}
-    if len({_look(item, looks) for item in value}) > 1:
+    form_numbers: dict[Any, int] = {}
+    if len({_form(item, form_numbers) for item in value}) > 1:
         return False
     shape = shape_of(unwrapped(value[0]))
-    if having < count or shape is None:
+    if count_with_rows < count or shape is None:
         return True
     return len(shape) in (1, 3) and (type(value) is list or count > 2)
 
@@ -150,22 +150,22 @@ def _has_length(value: Any, count: int) -> bool:
     return is_sequence(value) and len(value) == count
 
 
-def _has_rows(value: Any, count: int, known: set[tuple[int, int]], depth: int = 0) -> bool:
-    """`known` are containers, by id and depth, that were looked into and have none."""
+def _has_rows(value: Any, count: int, rowless: set[tuple[int, int]], depth: int = 0) -> bool:
+    """Whether a value holds rows; `rowless` collects containers, by id and depth, that turned out to hold none."""
     value = unwrapped(value)
     if is_by_row(value, count):
         return True
-    inside = contents_of(value) if depth < _DEEPEST and (id(value), depth) not in known else None
-    found = any(_has_rows(item, count, known, depth + 1) for _, item in inside or ())
-    if inside is not None and not found:
-        known.add((id(value), depth))
-    return found
+    contents = contents_of(value) if depth < _DEEPEST and (id(value), depth) not in rowless else None
+    has_rows = any(_has_rows(item, count, rowless, depth + 1) for _, item in contents or ())
+    if contents is not None and not has_rows:
+        rowless.add((id(value), depth))
+    return has_rows
 
 
-def _look(value: Any, known: dict[Any, int], depth: int = 0) -> Any:
-    """What rows have in common, and columns have not: types, keys and the number of axes.
+def _form(value: Any, numbers: dict[Any, int], depth: int = 0) -> Any:
+    """What rows share and columns do not: types, keys and the number of axes.
 
-    Looks at containers are numbered in `known`: one that holds others twice is as quickly compared as any.
+    Forms of containers are numbered in `numbers`, so that shared containers are compared only once.
     """
     value = unwrapped(value)
     shape = shape_of(value)
@@ -173,11 +173,11 @@ def _look(value: Any, known: dict[Any, int], depth: int = 0) -> Any:
         return library_of(value), len(shape), _dtype(value)
     if depth >= _DEEPEST or not (type(value) in MAPPINGS or type(value) is Object):
         return type(value).__name__
-    if (id(value), depth) not in known:
-        inside = contents_of(value) or ()
-        look = type(value).__name__, tuple((_name(step[1]), _look(item, known, depth + 1)) for step, item in inside)
-        known[id(value), depth] = known.setdefault(look, len(known))
-    return known[id(value), depth]
+    if (id(value), depth) not in numbers:
+        contents = contents_of(value) or ()
+        form = type(value).__name__, tuple((_name(step[1]), _form(item, numbers, depth + 1)) for step, item in contents)
+        numbers[id(value), depth] = numbers.setdefault(form, len(numbers))
+    return numbers[id(value), depth]
 
 
 def _name(key: Any) -> str:
@@ -192,10 +192,10 @@ def _dtype(value: Any) -> str:
     return str(value.dtype)
 
 
-def _row_of_array(whole: Any, value: Any, row: int, count: int) -> Any:
+def _row_of_array(wrapped: Any, value: Any, row: int, count: int) -> Any:
     library = library_of(value)
     if not library or type(value) is NotKept or not is_by_row(value, count):
-        return whole
+        return wrapped
     if library == "torch":
         torch: Any = sys.modules["torch"]
         with torch._C.DisableTorchFunction(), torch.no_grad():

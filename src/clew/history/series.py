@@ -1,4 +1,4 @@
-"""One name's values over a run."""
+"""The values of one name over a run."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _DTYPES: dict[tuple[Kind, ...], Any] = {(Kind.FLOAT,): np.float64, (Kind.INT,): 
 
 @dataclass(frozen=True, slots=True)
 class ArrayStatistics:
-    """What is known of the arrays of a series."""
+    """Statistics of the arrays in a series."""
 
     norms: npt.NDArray[np.float64]  # L2, in order
-    low: float | None  # the smallest and the largest finite number in them
+    low: float | None  # the smallest and largest finite number
     high: float | None
-    complete: bool  # whether all of them were looked at
+    complete: bool  # whether all arrays were examined
 
 
 class Series(Sequence[Any]):
@@ -44,7 +44,7 @@ class Series(Sequence[Any]):
 
     @property
     def values(self) -> list[Any]:
-        """Every value, read back; `clew.DELETED` after `del`."""
+        """All values, read back; `clew.DELETED` after `del`."""
         return self._view.table.values(self._rows)
 
     @property
@@ -63,7 +63,7 @@ class Series(Sequence[Any]):
 
     @property
     def times_error(self) -> npt.NDArray[np.float64]:
-        """By how many seconds each of `times` may be wrong at most; 0 where the clock was read at the change itself."""
+        """The maximum error of each of `times` in seconds; 0 where the clock was read at the change itself."""
         return self._view.table.times_error(self._rows)
 
     @property
@@ -92,29 +92,29 @@ class Series(Sequence[Any]):
             yield from self._view.table.values(self._rows[begin : begin + 4096])
 
     def numbers(self) -> npt.NDArray[np.float64]:
-        """Every value as a float, NaN for what is no plain number: at the speed of the column, for pictures."""
+        """Every value as a float, NaN for other values; reads only the column, so it is fast."""
         return self._view.table.numbers(self._rows)[0]
 
     def points(self) -> npt.NDArray[np.float64]:
-        """Numbers to draw, in order: plain ones, and those in arrays of one element."""
+        """The numbers to draw, in order: plain numbers and arrays of one element."""
         table = self._view.table
         numbers, plain = table.numbers(self._rows)
-        others = np.flatnonzero(~plain)
-        if len(others) == 0:
+        not_plain = np.flatnonzero(~plain)
+        if len(not_plain) == 0:
             return numbers
-        numbers[others], plain[others] = table.single_numbers(self._rows[others])
+        numbers[not_plain], plain[not_plain] = table.single_numbers(self._rows[not_plain])
         return numbers[plain]
 
     def array_statistics(self, limit: int = 2000) -> ArrayStatistics | None:
-        """Norms and extremes of its arrays, of at most `limit` of them; None if it has none.
+        """Norms and extremes of at most `limit` of its arrays; None if it has none.
 
-        Read from the summaries that were stored, or else from the bytes, without the library the arrays are of.
+        Read from the stored summaries, or else from the bytes, without loading the library of the arrays.
         """
         from clew.values import summary_of
 
         rows = self._rows[self._view.table.gather("kind", self._rows) == Kind.VALUE]
-        chosen = rows if len(rows) <= limit else rows[np.linspace(0, len(rows) - 1, limit).astype(np.int64)]
-        summaries = [summary_of(value) for value in self._view.table.stored(chosen)]
+        sampled_rows = rows if len(rows) <= limit else rows[np.linspace(0, len(rows) - 1, limit).astype(np.int64)]
+        summaries = [summary_of(value) for value in self._view.table.stored(sampled_rows)]
         arrays = [summary for summary in summaries if summary.norm is not None]
         if not arrays:
             return None
@@ -122,31 +122,31 @@ class Series(Sequence[Any]):
             norms=np.array([summary.norm for summary in arrays], np.float64),
             low=min((summary.min for summary in arrays if summary.min is not None), default=None),
             high=max((summary.max for summary in arrays if summary.max is not None), default=None),
-            complete=len(chosen) == len(rows),
+            complete=len(sampled_rows) == len(rows),
         )
 
     @property
     def places(self) -> list[tuple[str, str, int]]:
-        """(function, file, line) of every place where it changed, the busiest first."""
+        """(function, file, line) of every place where the name changed, the busiest first."""
         return self._view.table.places(self._rows)
 
     def kinds(self) -> list[Kind]:
-        """How the values are kept: which of records.Kind there are."""
+        """The kinds of records (`records.Kind`) among the values."""
         return [Kind(kind) for kind in np.unique(self._view.table.gather("kind", self._rows)).tolist()]
 
     def without_deletions(self) -> Series:
-        """The changes that gave it a value."""
+        """The series without its deletions."""
         kinds = self._view.table.gather("kind", self._rows)
         return Series(self._view, self.name, self._rows[kinds != Kind.DELETED])
 
     def to_numpy(self) -> npt.NDArray[Any]:
-        """One array: numbers as they are, arrays of one shape and dtype stacked, anything else as objects.
+        """One array: plain numbers, stacked arrays of one shape and dtype, or objects.
 
         Deletions are left out, so it can be shorter than the series.
         """
-        kept = self.without_deletions()
-        rows = kept._rows
-        dtype = _DTYPES.get(tuple(kept.kinds()))
+        series = self.without_deletions()
+        rows = series._rows
+        dtype = _DTYPES.get(tuple(series.kinds()))
         if dtype is not None:
             return self._view.table.gather("number", rows).astype(dtype)
         numbers, plain = self._view.table.numbers(rows)
@@ -158,13 +158,13 @@ class Series(Sequence[Any]):
             import pandas as pd
         except ImportError as error:
             raise MissingLibraryError("missing-library", "to_pandas() needs pandas.", "pip install pandas") from error
-        kept = self.without_deletions()
-        values = kept.to_numpy()
-        index = pd.Index(kept.steps, name="step")
+        series = self.without_deletions()
+        values = series.to_numpy()
+        index = pd.Index(series.steps, name="step")
         return pd.Series(values if values.ndim == 1 else list(values), index=index, name=self.name)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw it with matplotlib, value over step; gives the axes."""
+        """Draw value over step with matplotlib; returns the axes."""
         try:
             import matplotlib.pyplot as plt
         except ImportError as error:
@@ -177,7 +177,7 @@ class Series(Sequence[Any]):
         return axes
 
     def summaries(self) -> list[Summary]:
-        """Shape, dtype, extremes, mean and so on of each value, whether or not its bytes were kept."""
+        """Shape, dtype, extremes, mean etc. of each value, whether or not its bytes were kept."""
         from clew.history.summary import summary_of_row
 
         return [summary_of_row(self._view.table, row) for row in self._rows.tolist()]
@@ -194,19 +194,19 @@ class Series(Sequence[Any]):
 
 
 def stack(values: list[Any]) -> npt.NDArray[Any]:
-    """Values as one array: stacked if they are arrays of one shape and dtype, else one object each."""
+    """The values as one array: stacked if they are arrays of one shape and dtype, else as objects."""
     arrays = [as_array(value) for value in values]
     first = arrays[0] if arrays else None
     if first is not None and all(a is not None and (a.shape, a.dtype) == (first.shape, first.dtype) for a in arrays):
         return np.stack([a for a in arrays if a is not None])
     out = np.empty(len(values), dtype=object)
-    for place, value in enumerate(values):  # one by one: NumPy would take lists of equal length for rows
+    for place, value in enumerate(values):  # one by one, because NumPy would read lists of equal length as rows
         out[place] = value
     return out
 
 
 def as_array(value: Any) -> npt.NDArray[Any] | None:
-    """A NumPy array or scalar, or a dense torch tensor NumPy has a dtype for, as an array; None for the rest."""
+    """NumPy arrays and scalars, and dense torch tensors with a NumPy dtype, as an array; None for other values."""
     if isinstance(value, (np.ndarray, np.generic)):
         return np.asarray(value)
     if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach"):
@@ -220,9 +220,9 @@ def as_array(value: Any) -> npt.NDArray[Any] | None:
 
 
 def as_numbers(series: Series) -> npt.NDArray[np.float64]:
-    """Each value as a float where it is a number or holds a single one, else NaN."""
+    """Each value as a float if it is a number or holds a single one, else NaN."""
     table, rows = series._view.table, series._rows
     numbers, plain = table.numbers(rows)
-    others = np.flatnonzero(~plain)
-    numbers[others] = table.single_numbers(rows[others])[0]
+    not_plain = np.flatnonzero(~plain)
+    numbers[not_plain] = table.single_numbers(rows[not_plain])[0]
     return numbers

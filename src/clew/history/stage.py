@@ -1,7 +1,6 @@
 """One stage of a trace and its calls: `stage[0]`, `stage["load"]`, `call.batch`.
 
-Whatever a person would write to get at something is the way to it. Names of functions and fields are attributes and
-keys alike; a key always means the recorded name.
+Names of functions and fields work both as attributes and as keys; a key always means the recorded name.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from clew.errors import UnknownPartError, nearest
 from clew.records import Passage
 
 
-class Shown:
-    """Printed and displayed alike."""
+class Displayed:
+    """Shows the same text when printed and in a notebook."""
 
     def __str__(self) -> str:
         from clew.show.pipeline import text
@@ -30,22 +29,24 @@ class Shown:
         return html(self)
 
 
-def unknown(what: str, asked: object, known: Sequence[str], *, also: str = "") -> UnknownPartError:
-    remedy = nearest(str(asked), known)
-    if not remedy.startswith("there is") and known:
-        remedy = f"{remedy} There is {', '.join(f'`{name}`' for name in known)}."
-    return UnknownPartError("unknown-part-of-trace", f"{what};", f"{remedy} {also}".strip())
+def unknown_part_error(
+    message: str, requested: object, valid_names: Sequence[str], *, addition: str = ""
+) -> UnknownPartError:
+    remedy = nearest(str(requested), valid_names)
+    if not remedy.startswith("there is") and valid_names:
+        remedy = f"{remedy} There is {', '.join(f'`{name}`' for name in valid_names)}."
+    return UnknownPartError("unknown-part-of-trace", f"{message};", f"{remedy} {addition}".strip())
 
 
-class StageCall(Shown):
-    """One call in a stage: `call.batch` and `call["batch"]` are what it was given or gave under that name."""
+class StageCall(Displayed):
+    """One call in a stage: `call.batch` and `call["batch"]` give its input or output of that name."""
 
     def __init__(self, passage: Passage) -> None:
         self._passage = passage
 
     @property
     def passage(self) -> Passage:
-        """Everything that is known of it, as plain data."""
+        """Everything recorded about the call, as plain data."""
         return self._passage
 
     @property
@@ -67,7 +68,7 @@ class StageCall(Shown):
 
     @property
     def ids(self) -> tuple[Any, ...]:
-        """The items it was about; in the order of its rows, if it was given or gave a batch."""
+        """The ids of the items it handled; for a batch in row order."""
         return self._passage.ids
 
     @property
@@ -76,7 +77,7 @@ class StageCall(Shown):
 
     @property
     def duration(self) -> float | None:
-        """Seconds; None if it had not ended."""
+        """Seconds; None if the call had not ended."""
         return None if self._passage.duration is None else self._passage.duration / 1e9
 
     @property
@@ -94,11 +95,11 @@ class StageCall(Shown):
 
     @property
     def lost(self) -> str:
-        """Why it is not known which items it was about; "" if it is."""
+        """Why it is unknown which items the call handled; "" if it is known."""
         return self._passage.lost
 
     def keys(self) -> list[str]:
-        """The names of what it was given and gave."""
+        """The names of its inputs and outputs."""
         return list(dict.fromkeys([*self._passage.inputs, *self._passage.outputs]))
 
     def __getitem__(self, key: str | int) -> Any:
@@ -106,7 +107,7 @@ class StageCall(Shown):
         if isinstance(key, int):
             values = [*inputs.values(), *outputs.values()]
             if not -len(values) <= key < len(values):
-                raise unknown(f"{self.function} has no field {key}", key, self.keys())
+                raise unknown_part_error(f"{self.function} has no field {key}", key, self.keys())
             return values[key]
         if key in inputs and key in outputs:
             return inputs[key], outputs[key]
@@ -114,15 +115,17 @@ class StageCall(Shown):
             return inputs[key]
         if key in outputs:
             return outputs[key]
-        raise unknown(f"{self.function} in stage `{self.stage}` has no `{key}`", key, self.keys(), also=self._why())
+        raise unknown_part_error(
+            f"{self.function} in stage `{self.stage}` has no `{key}`", key, self.keys(), addition=self._why_incomplete()
+        )
 
-    def _why(self) -> str:
+    def _why_incomplete(self) -> str:
         if self._passage.error is not None:
             return f"It raised {self._passage.error}, so it gave nothing."
         return "" if self._passage.duration is not None else "It had not ended."
 
     def __getattribute__(self, name: str) -> Any:
-        # What the user's function calls `stage` or `inputs` is meant by that name before what we call so.
+        # A user's field named `stage` or `inputs` takes precedence over the attribute of this class.
         if name[:1] != "_":
             passage = object.__getattribute__(self, "_passage")
             if name in passage.inputs or name in passage.outputs:
@@ -150,7 +153,7 @@ class StageCall(Shown):
         return self.keys()
 
 
-class Stage(Shown, Sequence[StageCall]):
+class Stage(Displayed, Sequence[StageCall]):
     """The calls of one stage, in the order they began. `stage["load"]` is the list of the calls of `load`."""
 
     def __init__(self, name: str, calls: Sequence[StageCall]) -> None:
@@ -163,7 +166,7 @@ class Stage(Shown, Sequence[StageCall]):
 
     @property
     def functions(self) -> list[str]:
-        """The functions that were called, in the order of their first call."""
+        """The functions called in this stage, in order of first call."""
         return list(dict.fromkeys(call._passage.function for call in self._calls))
 
     def __len__(self) -> int:
@@ -185,13 +188,17 @@ class Stage(Shown, Sequence[StageCall]):
         if isinstance(key, int):
             if not -len(self) <= key < len(self):
                 calls = f"{len(self)} call{'' if len(self) == 1 else 's'}"
-                raise unknown(f"stage `{self._name}` has {calls}, and none numbered {key}", key, self.functions)
+                raise unknown_part_error(
+                    f"stage `{self._name}` has {calls}, and none numbered {key}", key, self.functions
+                )
             return self._calls[key]
-        found = [call for call in self._calls if call._passage.function == key]
-        found = found or [call for call in self._calls if call._passage.function.rpartition(".")[2] == key]
-        if not found:
-            raise unknown(f"stage `{self._name}` has no call of `{key}`", key, self.functions)
-        return found
+        calls_of_function = [call for call in self._calls if call._passage.function == key]
+        calls_of_function = calls_of_function or [
+            call for call in self._calls if call._passage.function.rpartition(".")[2] == key
+        ]
+        if not calls_of_function:
+            raise unknown_part_error(f"stage `{self._name}` has no call of `{key}`", key, self.functions)
+        return calls_of_function
 
     def __getattr__(self, name: str) -> list[StageCall]:
         if name.startswith("_"):

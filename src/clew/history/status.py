@@ -1,7 +1,7 @@
-"""How a run ended, or whether it still goes on.
+"""Determines how a run ended, or whether it is still running.
 
-Its metadata says how, unless it had no time to: a run that claims to be running is asked for its process. On another
-host that cannot be asked, and the claim stands.
+The metadata states it, unless the process had no time to write it: if a run claims to be running, its process is looked
+up. For a process on another host, the claim stands.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import socket
 from pathlib import Path
 from typing import Any
 
-SLACK_NS = 2_000_000_000  # the kernel counts a process's start in ticks since boot
+SLACK_NS = 2_000_000_000  # the kernel gives a process's start in ticks since boot, which is imprecise
 
 
 def status(meta: dict[str, Any]) -> str:
     """running, finished, incomplete, failed, interrupted, exited or killed."""
     how = str(meta.get("how") or "running")
-    if how == "finished" and meta.get("stopped"):  # the program ended well; recording it had stopped before
+    if how == "finished" and meta.get("stopped"):  # the program finished, but recording had stopped earlier
         return "incomplete"
     if how != "running":
         return how
@@ -32,11 +32,11 @@ def may_be_alive(meta: dict[str, Any]) -> bool:
     boot = meta.get("boot")
     if boot and boot_id() and str(boot) != boot_id():
         return False
-    return _process_exists(pid) and not _is_another(pid, meta.get("started_ns"))
+    return _process_exists(pid) and not _is_reused(pid, meta.get("started_ns"))
 
 
 def boot_id() -> str:
-    """The kernel's name for this boot, or nothing where there is none."""
+    """The kernel's id of this boot; empty if the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -45,7 +45,7 @@ def boot_id() -> str:
 
 def _process_exists(pid: int) -> bool:
     if os.name != "posix":
-        return True  # os.kill would end it
+        return True  # os.kill would end the process
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -53,12 +53,12 @@ def _process_exists(pid: int) -> bool:
     except OverflowError:
         return False
     except OSError:
-        pass  # there, and someone else's
+        pass  # it exists, but belongs to another user
     return True
 
 
-def _is_another(pid: int, started_ns: Any) -> bool:
-    """Whether the process of that number is a zombie, or began after the run did: the number was given out again."""
+def _is_reused(pid: int, started_ns: Any) -> bool:
+    """Whether the process with this id is a zombie, or began after the run did, so that the id was reused."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         booted = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))

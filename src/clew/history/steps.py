@@ -1,8 +1,11 @@
-"""Which step a change belongs to.
+"""Determines which step a change belongs to.
 
-The last step seen before it in its own call; else the step its call was told when it began; else the same question to
-the call that made it, at the moment it did. If there is none, a change in a function that is told steps has no step: it
-came before the first one. In functions that nobody told a step it is how many changes of that name came before.
+It is the last step recorded before the change in the same call; else the step the call received when it began; else
+the step that held in the parent call at that moment, and so on upwards. If none of these exists, a change in a function
+that has steps came before the first one and has no step. In functions without steps, the step is the number of earlier
+changes of that name.
+
+A mark is a place where a step is set: a row that records one, or the start of a call that received one.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from clew.history.calls import CallTable, ShardCalls, find_sorted
+from clew.history.calls import CallTable, ShardCalls, find_places
 from clew.history.table import STEP, Column, Table
 from clew.records import Kind
 
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Steps:
-    """Steps of changes, a shard at a time."""
+    """The steps of changes and calls, computed a shard at a time."""
 
     def __init__(self, table: Table, calls: CallTable) -> None:
         self.table = table
@@ -33,11 +36,11 @@ class Steps:
     def at(self, rows: Rows) -> list[Any]:
         """The step of each of these changes."""
         steps = np.empty(len(rows), dtype=object)
-        lacking = np.ones(len(rows), dtype=np.bool_)
-        for marks, places, said in self._said(rows):
-            steps[places] = marks.values(said)
-            lacking[places] = False
-        counted = lacking & ~self._before_the_first(rows, lacking)
+        has_no_mark = np.ones(len(rows), dtype=np.bool_)
+        for marks, indices, mark_of_row in self._rows_with_marks(rows):
+            steps[indices] = marks.values(mark_of_row)
+            has_no_mark[indices] = False
+        counted = has_no_mark & ~self._before_first_step(rows, has_no_mark)
         if counted.all():
             ordinals: list[Any] = self.table.ordinals(rows).tolist()
             return ordinals
@@ -54,58 +57,57 @@ class Steps:
         marks = self._marks_of(shard)
         steps = np.full(len(places), None, dtype=object)
         if marks.count:
-            found = marks.when_begun(places)
-            steps[found >= 0] = marks.values(found[found >= 0])
+            mark_of_call = marks.at_starts(places)
+            steps[mark_of_call >= 0] = marks.values(mark_of_call[mark_of_call >= 0])
         result: list[Any] = steps.tolist()
         return result
 
     def numbers(self, rows: Rows) -> npt.NDArray[np.float64] | None:
-        """The step of each of these changes at the speed of the column, NaN for those that have none; None if one of
-        them is no number."""
+        """The step of each of these changes as an array, NaN where there is none; None if a step is not a number."""
         steps = np.full(len(rows), np.nan)
-        lacking = np.ones(len(rows), dtype=np.bool_)
-        for marks, places, said in self._said(rows):
-            numbers = marks.numbers(said)
+        has_no_mark = np.ones(len(rows), dtype=np.bool_)
+        for marks, indices, mark_of_row in self._rows_with_marks(rows):
+            numbers = marks.numbers(mark_of_row)
             if numbers is None or len(numbers) == len(rows):
                 return numbers
-            steps[places] = numbers
-            lacking[places] = False
-        counted = lacking & ~self._before_the_first(rows, lacking)
+            steps[indices] = numbers
+            has_no_mark[indices] = False
+        counted = has_no_mark & ~self._before_first_step(rows, has_no_mark)
         if counted.any():
             steps[counted] = self.table.ordinals(rows[counted])
         return steps
 
-    def _before_the_first(self, rows: Rows, lacking: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Which of the changes that lack a step happened in functions that are told steps."""
+    def _before_first_step(self, rows: Rows, has_no_mark: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Which of the changes without a mark happened in functions that have steps."""
         before = np.zeros(len(rows), dtype=np.bool_)
-        if lacking.any() and self._told:
-            before[lacking] = self.table.happened_in(rows[lacking], self._told)
+        if has_no_mark.any() and self._stepped_functions:
+            before[has_no_mark] = self.table.happened_in(rows[has_no_mark], self._stepped_functions)
         return before
 
     @cached_property
-    def _told(self) -> set[tuple[str, str]]:
-        """Functions (module and name) that said a step in one of their calls, or were called while one held."""
-        told: set[tuple[str, str]] = set()
-        for number, shard in enumerate(self.table.shards):
+    def _stepped_functions(self) -> set[tuple[str, str]]:
+        """Functions (module and name) that recorded a step in one of their calls, or were called while one held."""
+        stepped_functions: set[tuple[str, str]] = set()
+        for shard_number, shard in enumerate(self.table.shards):
             functions = {site.function for site in shard.sites.values() if site.role == "step"}
-            marks, calls = self._marks_of(number), self.calls.shards[number]
+            marks, calls = self._marks_of(shard_number), self.calls.shards[shard_number]
             if marks.count:
-                begun = marks.when_begun(np.arange(calls.count, dtype=np.int64)) >= 0
-                functions.update(np.unique(calls.start("function")[begun]).tolist())
-            told.update((shard.functions[id].module, shard.functions[id].name) for id in functions)
-        return told
+                has_step = marks.at_starts(np.arange(calls.count, dtype=np.int64)) >= 0
+                functions.update(np.unique(calls.start("function")[has_step]).tolist())
+            stepped_functions.update((shard.functions[id].module, shard.functions[id].name) for id in functions)
+        return stepped_functions
 
-    def _said(self, rows: Rows) -> Iterator[tuple[Marks, Rows | slice, Rows]]:
-        """Shard by shard: its marks, which of these changes have a step that was said, and by which mark."""
-        for shard, inside in self.table.by_shard(rows):
+    def _rows_with_marks(self, rows: Rows) -> Iterator[tuple[Marks, Rows | slice, Rows]]:
+        """For each shard: its marks, which of these changes have a mark, and which mark that is."""
+        for shard, indices in self.table.by_shard(rows):
             marks = self._marks_of(shard)
             if marks.count:
-                found = marks.before(rows[inside] - self.table.offsets[shard])
-                there = found >= 0
-                if bool(there.all()):
-                    yield marks, inside, found
+                mark_of_row = marks.at_rows(rows[indices] - self.table.offsets[shard])
+                has_mark = mark_of_row >= 0
+                if bool(has_mark.all()):
+                    yield marks, indices, mark_of_row
                 else:
-                    yield marks, np.arange(len(rows))[inside][there], found[there]
+                    yield marks, np.arange(len(rows))[indices][has_mark], mark_of_row[has_mark]
 
     def _marks_of(self, shard: int) -> Marks:
         if shard not in self._marks:
@@ -114,9 +116,9 @@ class Steps:
 
 
 class Marks:
-    """Where the steps of one shard are said: rows of step sites, and calls told their step when they began.
+    """The marks of one shard: rows that record a step, and starts of calls that received one.
 
-    Sorted by call and row, each mark has two keys that a binary search can use: (call, row) and (call, time).
+    Sorted by call and row, each mark has two keys for binary search: (call, row) and (call, time).
     """
 
     def __init__(self, table: Table, calls: ShardCalls) -> None:
@@ -124,17 +126,17 @@ class Marks:
         self.calls = calls
         self.shard = calls.shard
         self.changes = table.changes[self.shard]
-        said = self._said()
-        told = np.flatnonzero(calls.step_given())
-        self.row = np.concatenate([-1 - told, said])  # told when it began: before its first row; and where that stands
+        step_rows = self._step_rows()
+        starts = np.flatnonzero(calls.has_step())
+        self.row = np.concatenate([-1 - starts, step_rows])  # negative: the start -1 - row, which precedes all rows
         self.count = len(self.row)
-        #: One call after the other, each from its first row to its last: as a single loop writes them.
-        self.in_turn = len(told) == 0 and self.changes.is_sorted("call") and self.changes.is_sorted("time")
+        #: Whether calls follow one another, each with contiguous rows, as a single loop writes them.
+        self.in_turn = len(starts) == 0 and self.changes.is_sorted("call") and self.changes.is_sorted("time")
         if not self.in_turn:
             self._sort()
 
     def _sort(self) -> None:
-        call, time, row = self._of_each("call"), self._of_each("time"), self.row
+        call, time, row = self._column_of_marks("call"), self._column_of_marks("time"), self.row
         if not _in_order(call, time, row):
             order = np.lexsort((row, time, call))
             call, time, row = call[order], time[order], row[order]
@@ -143,33 +145,33 @@ class Marks:
     @cached_property
     def call(self) -> Column:
         """The call in which each mark was made."""
-        return self._of_each("call")
+        return self._column_of_marks("call")
 
     @cached_property
     def time(self) -> Column:
-        return self._of_each("time")
+        return self._column_of_marks("time")
 
-    def _of_each(self, name: str) -> Column:
-        """What the starts of calls, or else the changes, say of each mark."""
-        told = self.row < 0
-        given = self.calls.start(name)[-1 - self.row[told]]
-        return np.concatenate([given, self.changes.gather(name, self.row[~told])])
+    def _column_of_marks(self, name: str) -> Column:
+        """A column for all marks, read from the starts of calls or from the changes."""
+        is_start = self.row < 0
+        of_starts = self.calls.start(name)[-1 - self.row[is_start]]
+        return np.concatenate([of_starts, self.changes.gather(name, self.row[~is_start])])
 
     @cached_property
-    def _known(self) -> Column:
-        """Calls that have marks."""
+    def _marked_calls(self) -> Column:
+        """The calls that have marks, sorted."""
         call = self.call
         return call[np.flatnonzero(np.append(True, call[1:] != call[:-1]))] if self.count else call
 
     @cached_property
-    def _told(self) -> tuple[Column, Rows]:
-        """The calls that were told their step, sorted, and their marks."""
+    def _marks_of_starts(self) -> tuple[Column, Rows]:
+        """The calls that received a step when they began, sorted, and their marks."""
         marks = np.flatnonzero(self.row < 0).astype(np.int64)
         return self.call[marks], marks
 
     @cached_property
     def _row_keys(self) -> Rows:
-        return self._row_key(self.call, self.row)  # only searched where rows are in order of time
+        return self._row_key(self.call, self.row)  # only used if rows are in order of time
 
     @cached_property
     def _times(self) -> Column:
@@ -179,136 +181,139 @@ class Marks:
     def _time_keys(self) -> Rows:
         return self._time_key(self.call, self.time)
 
-    def _said(self) -> Rows:
-        rows = self.table.rows_that_are(self.shard, STEP)
+    def _step_rows(self) -> Rows:
+        rows = self.table.hidden_rows(self.shard, STEP)
         kinds = self.changes.gather("kind", rows)
-        held: Rows = rows[(kinds != Kind.NONE) & (kinds != Kind.DELETED)]
-        return held
+        step_rows: Rows = rows[(kinds != Kind.NONE) & (kinds != Kind.DELETED)]
+        return step_rows
 
     def values(self, marks: Rows) -> npt.NDArray[np.object_]:
-        """The steps these marks say."""
-        wanted, back = np.unique(marks, return_inverse=True)
-        rows = self.row[wanted]
-        values = np.empty(len(wanted), dtype=object)
+        """The steps of these marks."""
+        distinct_marks, inverse = np.unique(marks, return_inverse=True)
+        rows = self.row[distinct_marks]
+        values = np.empty(len(distinct_marks), dtype=object)
         values[rows < 0] = self.calls.start("step")[-1 - rows[rows < 0]]
-        said = np.flatnonzero(rows >= 0)
-        read = self.table.values(rows[said] + self.table.offsets[self.shard])
-        for place, value in zip(said.tolist(), read, strict=True):
+        from_rows = np.flatnonzero(rows >= 0)
+        decoded = self.table.values(rows[from_rows] + self.table.offsets[self.shard])
+        for place, value in zip(from_rows.tolist(), decoded, strict=True):
             values[place] = plain_step(value)
-        return values[back]
+        return values[inverse]
 
     def numbers(self, marks: Rows) -> npt.NDArray[np.float64] | None:
-        """The steps these marks say, if all of them are finite numbers."""
-        return _finite(self.values(marks)) if self._numbers is None else self._numbers[marks]
+        """The steps of these marks, or None if one of them is not a finite number."""
+        return _finite_numbers(self.values(marks)) if self._numbers is None else self._numbers[marks]
 
     @cached_property
     def _numbers(self) -> npt.NDArray[np.float64] | None:
-        """The step of every mark, if all of them are finite numbers in the rows themselves."""
-        told = self.row < 0
-        said = self.row[~told] if bool(told.any()) else self.row
-        kinds = self.changes.gather("kind", said)
+        """The step of every mark, or None if one of them is not a finite number stored in the row itself."""
+        is_start = self.row < 0
+        rows = self.row[~is_start] if bool(is_start.any()) else self.row
+        kinds = self.changes.gather("kind", rows)
         if not bool(((kinds == Kind.INT) | (kinds == Kind.FLOAT)).all()):
             return None
-        steps = self.changes.gather("number", said)
-        if len(said) < self.count:
+        steps = self.changes.gather("number", rows)
+        if len(rows) < self.count:
             steps, numbers = np.empty(self.count), steps
-            steps[told] = self.calls.start("step")[-1 - self.row[told]]
-            steps[~told] = numbers
+            steps[is_start] = self.calls.start("step")[-1 - self.row[is_start]]
+            steps[~is_start] = numbers
         return steps if bool(np.isfinite(steps).all()) else None
 
     def _row_key(self, call: Column, row: Column) -> Rows:
-        ranks = np.searchsorted(self._known, call).astype(np.int64)
+        ranks = np.searchsorted(self._marked_calls, call).astype(np.int64)
         return ranks * (self.table.lengths[self.shard] + 2) + np.maximum(row, -1) + 1
 
     def _time_key(self, call: Column, time: Column) -> Rows:
-        ranks = np.searchsorted(self._known, call).astype(np.int64)
+        ranks = np.searchsorted(self._marked_calls, call).astype(np.int64)
         return ranks * (len(self._times) + 2) + np.searchsorted(self._times, time, side="right")
 
-    def _last(self, keys: Rows, wanted: Rows, call: Column) -> Rows:
-        """The last mark at or before each wanted key, if it is of the same call; else -1."""
-        at = np.searchsorted(keys, wanted, side="right") - 1
+    def _last_mark(self, keys: Rows, searched_keys: Rows, call: Column) -> Rows:
+        """The last mark at or before each key, if it is in the same call; else -1."""
+        marks = np.searchsorted(keys, searched_keys, side="right") - 1
         width = self._width(keys)
-        rank = np.searchsorted(self._known, call)
-        known = self._known[np.minimum(rank, len(self._known) - 1)] == call
-        same = (at >= 0) & known & (keys[np.maximum(at, 0)] // width == rank)
-        return np.where(same, at, -1)
+        ranks = np.searchsorted(self._marked_calls, call)
+        is_marked = self._marked_calls[np.minimum(ranks, len(self._marked_calls) - 1)] == call
+        is_same_call = (marks >= 0) & is_marked & (keys[np.maximum(marks, 0)] // width == ranks)
+        return np.where(is_same_call, marks, -1)
 
     def _width(self, keys: Rows) -> int:
         return self.table.lengths[self.shard] + 2 if keys is self._row_keys else len(self._times) + 2
 
-    def before(self, rows: Rows) -> Rows:
-        """For each row of the shard the mark that holds there, -1 for none."""
+    def at_rows(self, rows: Rows) -> Rows:
+        """The mark that holds at each of these rows of the shard, -1 for none."""
         if self.in_turn and self.changes.is_constant("call"):
-            return self._by_row[rows].astype(np.int64)
+            return self._last_mark_by_row[rows].astype(np.int64)
         call = self.changes.gather("call", rows)
         if self.in_turn:
-            found = self._by_row[rows].astype(np.int64)
-            found[self.call[np.maximum(found, 0)] != call] = -1
+            marks = self._last_mark_by_row[rows].astype(np.int64)
+            marks[self.call[np.maximum(marks, 0)] != call] = -1
         elif self.calls.in_order:
-            found = self._last(self._row_keys, self._row_key(call, rows), call)
+            marks = self._last_mark(self._row_keys, self._row_key(call, rows), call)
         else:
-            found = self._last_by_time(call, self.table.column(self.shard, "time")[rows], rows)
-        open_ = np.flatnonzero(found < 0)
-        if len(open_):
-            ids, back = np.unique(call[open_], return_inverse=True)
-            found[open_] = self.when_begun(self.calls.places(ids))[back]
-        return found
+            marks = self._last_mark_by_time(call, self.table.column(self.shard, "time")[rows], rows)
+        unmarked = np.flatnonzero(marks < 0)
+        if len(unmarked):
+            ids, inverse = np.unique(call[unmarked], return_inverse=True)
+            marks[unmarked] = self.at_starts(self.calls.places(ids))[inverse]
+        return marks
 
     @cached_property
-    def _by_row(self) -> npt.NDArray[np.int32]:
-        """For each row of the shard the last mark at or before it; where calls come one after the other."""
-        said = np.zeros(self.table.lengths[self.shard], dtype=np.bool_)
-        said[self.row] = True
-        last = np.cumsum(said, dtype=np.int32)
-        last -= 1  # in place: a column of ten million rows more would cost as much as the sum
-        return last
+    def _last_mark_by_row(self) -> npt.NDArray[np.int32]:
+        """For each row of the shard, the last mark at or before it; valid only if `in_turn`."""
+        is_mark = np.zeros(self.table.lengths[self.shard], dtype=np.bool_)
+        is_mark[self.row] = True
+        last_mark = np.cumsum(is_mark, dtype=np.int32)
+        last_mark -= 1  # in place: another column of ten million rows would cost as much as the sum
+        return last_mark
 
-    def _last_by_time(self, call: Column, time: Column, rows: Rows) -> Rows:
-        """As `_last`, where rows are out of order: marks and questions sorted together, the last mark carried on."""
+    def _last_mark_by_time(self, call: Column, time: Column, rows: Rows) -> Rows:
+        """Like `_last_mark`, for rows out of order: sort marks and rows together, then carry the last mark forward."""
         calls, times, marks = (
             np.concatenate(pair) for pair in zip((self.call, self.time, self.row), (call, time, rows), strict=True)
         )
         order = np.lexsort((marks, times, calls))
         carried = np.maximum.accumulate(np.where(order < self.count, np.arange(len(order)), -1))
         mark = np.where(carried >= 0, order[np.maximum(carried, 0)], -1)
-        found = np.empty(len(order), dtype=np.int64)
-        found[order] = np.where((mark >= 0) & (calls[np.maximum(mark, 0)] == calls[order]), mark, -1)
-        return found[self.count :]
+        result = np.empty(len(order), dtype=np.int64)
+        result[order] = np.where((mark >= 0) & (calls[np.maximum(mark, 0)] == calls[order]), mark, -1)
+        return result[self.count :]
 
-    def when_begun(self, places: Rows) -> Rows:
-        """For each call the mark that held when it began, -1 for none: asked upwards, all calls at once."""
-        found = np.full(len(places), -1, dtype=np.int64)
-        asking = np.flatnonzero(places >= 0)
+    def at_starts(self, places: Rows) -> Rows:
+        """The mark that held when each call began, -1 for none; searches the parents of all calls at once."""
+        marks = np.full(len(places), -1, dtype=np.int64)
+        pending = np.flatnonzero(places >= 0)
         ids, starts = self.calls.start("call"), self.calls.start("time")
-        here = places[asking]
-        found[asking] = find_sorted(*self._told, ids[here])
+        pending_places = places[pending]
+        marks[pending] = find_places(*self._marks_of_starts, ids[pending_places])
         while True:
-            left = found[asking] < 0
-            asking, here = asking[left], here[left]
-            up = self.calls.parents[here]
-            asking, here, up = asking[up >= 0], here[up >= 0], up[up >= 0]
-            if len(asking) == 0:
+            is_open = marks[pending] < 0
+            pending, pending_places = pending[is_open], pending_places[is_open]
+            parents = self.calls.parents[pending_places]
+            has_parent = parents >= 0
+            pending, pending_places, parents = pending[has_parent], pending_places[has_parent], parents[has_parent]
+            if len(pending) == 0:
                 break
-            call = ids[up]
-            found[asking] = self._last(self._time_keys, self._time_key(call, starts[here]), call)
-            here = up
-        return found
+            parent_ids = ids[parents]
+            marks[pending] = self._last_mark(
+                self._time_keys, self._time_key(parent_ids, starts[pending_places]), parent_ids
+            )
+            pending_places = parents
+        return marks
 
 
 def _in_order(call: Column, time: Column, row: Column) -> bool:
-    """Whether they are sorted by call, then time, then row."""
-    later = row[1:] >= row[:-1]
-    later = (time[1:] > time[:-1]) | ((time[1:] == time[:-1]) & later)
-    return bool(np.all((call[1:] > call[:-1]) | ((call[1:] == call[:-1]) & later)))
+    """Whether the marks are sorted by call, then time, then row."""
+    is_not_earlier = row[1:] >= row[:-1]
+    is_not_earlier = (time[1:] > time[:-1]) | ((time[1:] == time[:-1]) & is_not_earlier)
+    return bool(np.all((call[1:] > call[:-1]) | ((call[1:] == call[:-1]) & is_not_earlier)))
 
 
-def _finite(steps: npt.NDArray[np.object_]) -> npt.NDArray[np.float64] | None:
+def _finite_numbers(steps: npt.NDArray[np.object_]) -> npt.NDArray[np.float64] | None:
     plain = all(type(step) in (int, float) and abs(step) < float("inf") for step in steps.tolist())
     return steps.astype(np.float64) if plain else None
 
 
 def plain_step(value: Any) -> Any:
-    """A step as a plain number where it is one: a NumPy or torch scalar counts as its number."""
+    """A step as a plain number if it is a NumPy or torch scalar, else unchanged."""
     if type(value) in (int, float, str, bool):
         return value
     if getattr(value, "shape", None) == () or type(value).__module__ == "numpy":

@@ -1,4 +1,4 @@
-"""The summary of a recorded value, also of a plain number."""
+"""Summarises the value of one recorded change, plain numbers included."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def summary_of_row(table: Table, row: int) -> Summary:
-    """What is known of the value of one change."""
+    """The summary of the value of one change."""
     shard, local = table.place(row)
     kind = int(table.column(shard, "kind")[local])
     if kind == Kind.VALUE:
@@ -22,11 +22,11 @@ def summary_of_row(table: Table, row: int) -> Summary:
 
         return summary_of(table.stored(np.array([row], dtype=np.int64))[0])
     if kind in (Kind.FLOAT, Kind.INT, Kind.BOOL):
-        return _of_number(float(table.column(shard, "number")[local]))
+        return _summary_of_number(float(table.column(shard, "number")[local]))
     return Summary()
 
 
-def _of_number(number: float) -> Summary:
+def _summary_of_number(number: float) -> Summary:
     nan, inf = int(math.isnan(number)), int(math.isinf(number))
     if nan or inf:
         return Summary(nan=nan, inf=inf)

@@ -1,4 +1,4 @@
-"""The calls of a run as a tree; all of them, or those a person asks for with the calls that led to them."""
+"""The calls of a run as a tree: all of them, or selected ones with the calls that led to them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TIME = re.compile(r"\s*([0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?)\s*([a-zµ]*)\s*\Z", r
 
 
 class Tree:
-    """Who called whom. `print(tree)` shows it; a long one is shortened, and says so."""
+    """Who called whom. `print(tree)` shows it; a long tree is shortened, with a note."""
 
     def __init__(
         self,
@@ -44,105 +44,107 @@ class Tree:
         self._name = name
         self._errors = bool(errors)
         self._slow = None if slow is None else seconds(slow)
-        self._check()
+        self._check_filters()
 
     @property
     def filtered(self) -> bool:
-        """Whether only some of the calls were asked for."""
+        """Whether only some of the calls are selected."""
         return self._function is not None or self._name is not None or self._errors or self._slow is not None
 
     @property
     def roots(self) -> Calls:
         """The calls that no recorded call made, in the order they began."""
         roots = self._view.calls.roots()
-        return Calls(self._view, roots[self._kept[roots]] if self.filtered else roots)
+        return Calls(self._view, roots[self._shown[roots]] if self.filtered else roots)
 
     def __len__(self) -> int:
-        """How many calls there are."""
-        return int(self._kept.sum()) if self.filtered else len(self._view.calls)
+        """The number of calls shown."""
+        return int(self._shown.sum()) if self.filtered else len(self._view.calls)
 
-    # ---- what is to be seen of a call
+    # ---- what is shown of a call
 
     def events(self, call: Call) -> Sequence[Any]:
-        """Changes in it and calls it made, in order; with a filter, those that were asked for."""
+        """The changes in a call and the calls it made, in order; with a filter, only the selected ones."""
         events = call.events
-        return [event for event in events if self._is_seen(event, call)] if self.filtered else events
+        return [event for event in events if self._is_shown(event, call)] if self.filtered else events
 
-    def _is_seen(self, event: Any, call: Call) -> bool:
+    def _is_shown(self, event: Any, call: Call) -> bool:
         if isinstance(event, Call):
-            return bool(self._kept[event._place])
-        return self.tells(call) and (self._name is None or event.name in self._bare_names)
+            return bool(self._shown[event._place])
+        return self.is_selected(call) and (self._name is None or event.name in self._bare_names)
 
     @cached_property
     def _bare_names(self) -> set[str | None]:
-        """What the changes that were asked for are called in their functions."""
+        """The bare names of the selected changes."""
         naming = self._view.table.naming
         return {self._name, *(naming.origins[label].name for label in naming.matching(self._name or ""))}
 
-    def tells(self, call: Call) -> bool:
-        """Whether it was asked for itself; else it is there because it led to one that was."""
-        return not self.filtered or bool(self._asked_for[call._place])
+    def is_selected(self, call: Call) -> bool:
+        """Whether the call itself matches the filter, rather than only leading to one that does."""
+        return not self.filtered or bool(self._selected[call._place])
 
-    # ---- which calls are asked for
+    # ---- which calls are selected
 
-    def _check(self) -> None:
-        """An unknown function or name is said now, with the nearest, and not as an empty tree."""
+    def _check_filters(self) -> None:
+        """Raise an error with the nearest match for an unknown function or name, rather than show an empty tree."""
         if self._function is not None:
             fits = matcher(self._function)
             functions = [function for shard in self._view.calls.shards for function in shard.reader.functions.values()]
             if not any(map(fits, functions)):
-                what = f"No function `{self._function}` was called in {self._view.path.name};"
-                known = dict.fromkeys(function.name for function in functions)
-                bare = dict.fromkeys(name.rpartition(".")[2] for name in known)
-                raise UnknownNameError("unknown-name", what, nearest(self._function, {**known, **bare}))
+                message = f"No function `{self._function}` was called in {self._view.path.name};"
+                names = dict.fromkeys(function.name for function in functions)
+                bare_names = dict.fromkeys(name.rpartition(".")[2] for name in names)
+                raise UnknownNameError("unknown-name", message, nearest(self._function, {**names, **bare_names}))
         if self._name is not None:
             table = self._view.table
             inputs = [s.name for shard in table.shards for s in shard.sites.values() if s.role == "input"]
-            if self._name not in inputs and not table.naming.matching(self._name) and not self._asked_for.any():
-                what = f"No `{self._name}` was recorded in {self._view.path.name};"
-                known = dict.fromkeys([*table.naming.origins, *inputs])
-                raise UnknownNameError("unknown-name", what, nearest(self._name, known))
+            if self._name not in inputs and not table.naming.matching(self._name) and not self._selected.any():
+                message = f"No `{self._name}` was recorded in {self._view.path.name};"
+                names = dict.fromkeys([*table.naming.origins, *inputs])
+                raise UnknownNameError("unknown-name", message, nearest(self._name, names))
 
     @cached_property
-    def _asked_for(self) -> Mask:
-        """By place: whether the call fits everything that was asked."""
-        fits = self._per_shard(lambda shard: np.ones(shard.count, dtype=np.bool_))
+    def _selected(self) -> Mask:
+        """By place: whether the call matches all filters."""
+        fits = self._for_all_shards(lambda shard: np.ones(shard.count, dtype=np.bool_))
         if self._function is not None:
-            fits &= _downwards(self._per_shard(self._called), self._view.calls.parents)
+            fits &= with_descendants(self._for_all_shards(self._calls_of_function), self._view.calls.parents)
         if self._errors or self._slow is not None:
-            fits &= self._per_shard(self._ended)
-        return self._per_shard(lambda shard: self._with_name(shard, fits)) if self._name is not None else fits
+            fits &= self._for_all_shards(self._failed_or_slow)
+        return (
+            self._for_all_shards(lambda shard: self._calls_with_name(shard, fits)) if self._name is not None else fits
+        )
 
     @cached_property
-    def _kept(self) -> Mask:
-        """By place: the calls that fit, and those that led to them."""
-        return _upwards(self._asked_for, self._view.calls.parents)
+    def _shown(self) -> Mask:
+        """By place: whether the call is selected or led to a selected one."""
+        return with_ancestors(self._selected, self._view.calls.parents)
 
-    def _per_shard(self, ask: Any) -> Mask:
-        return np.concatenate([np.zeros(0, dtype=np.bool_), *map(ask, self._view.calls.shards)])
+    def _for_all_shards(self, compute: Any) -> Mask:
+        return np.concatenate([np.zeros(0, dtype=np.bool_), *map(compute, self._view.calls.shards)])
 
-    def _called(self, shard: ShardCalls) -> Mask:
-        """The calls of the function."""
+    def _calls_of_function(self, shard: ShardCalls) -> Mask:
+        """The calls of the selected function."""
         assert self._function is not None
-        wanted = matcher(self._function)
-        ids = [id for id, function in shard.reader.functions.items() if wanted(function)]
+        matches = matcher(self._function)
+        ids = [id for id, function in shard.reader.functions.items() if matches(function)]
         return np.isin(shard.start("function"), ids)
 
-    def _ended(self, shard: ShardCalls) -> Mask:
-        """The calls that raised, or took long, or both if both were asked."""
+    def _failed_or_slow(self, shard: ShardCalls) -> Mask:
+        """The calls that match the filters `errors` and `slow`."""
         fits = np.zeros(shard.count, dtype=np.bool_)
         ends = shard.ends(shard.start("call"))
-        over = ends >= 0
-        ended = np.ones(int(over.sum()), dtype=np.bool_)
+        has_end = ends >= 0
+        matches = np.ones(int(has_end.sum()), dtype=np.bool_)
         if self._errors:
-            ended &= shard.raised()[ends[over]]
+            matches &= shard.raised()[ends[has_end]]
         if self._slow is not None:
-            ended &= shard.finished.time[ends[over]] - shard.start("time")[over] >= self._slow * 1e9
-        fits[over] = ended
+            matches &= shard.finished.time[ends[has_end]] - shard.start("time")[has_end] >= self._slow * 1e9
+        fits[has_end] = matches
         return fits
 
-    def _with_name(self, shard: ShardCalls, fits_so_far: Mask) -> Mask:
-        """Those of the calls in which the name changed, or which were given it."""
+    def _calls_with_name(self, shard: ShardCalls, fits_so_far: Mask) -> Mask:
+        """The calls among `fits_so_far` in which the name changed or was an argument."""
         offset = int(self._view.calls.offsets[shard.shard])
         among = fits_so_far[offset : offset + shard.count]
         table = self._view.table
@@ -152,15 +154,15 @@ class Tree:
         places = shard.places(np.unique(table.column(shard.shard, "call")[rows]))
         fits = np.zeros(shard.count, dtype=np.bool_)
         fits[places[places >= 0]] = True
-        # A probe that keeps the arguments as one value: there they have no rows of their own.
+        # Some probes keep all arguments as one value; these have no rows of their own.
         for local in np.flatnonzero(among & ~fits & (shard.start("args") >= 0)).tolist():
             fits[local] = self._name in Call(self._view, offset + local).args
         return fits & among
 
-    # ---- for people
+    # ---- display
 
     def text(self, *, full: bool = False, limit: int | None = LINES, ascii: bool = False) -> str:
-        """The tree as text: repetitions folded and at most `limit` lines (None: any number), or in `full`."""
+        """The tree as text, with repetitions folded and at most `limit` lines (None: no limit), or in `full`."""
         from clew.show.tree import tree_text
 
         return tree_text(self, limit, full=full, ascii=ascii)
@@ -178,7 +180,7 @@ class Tree:
 
 
 def seconds(time: float | str) -> float:
-    """`0.01`, `"10ms"`, `"2 s"`, `"1.5 min"`, as seconds."""
+    """The length of time `0.01`, `"10ms"`, `"2 s"` or `"1.5 min"` in seconds."""
     if isinstance(time, (int, float)) and not isinstance(time, bool) and math.isfinite(time) and time >= 0:
         return float(time)
     match = _TIME.match(time) if isinstance(time, str) else None
@@ -190,7 +192,7 @@ def seconds(time: float | str) -> float:
 
 
 def _steps_up(parents: npt.NDArray[np.int64]) -> Any:
-    """For every call its ancestor 1, 2, 4, 8, ... levels up, until all are past the root (the place after the last)."""
+    """Yield the ancestor of every call 1, 2, 4, 8, ... levels up, until all are past the root (an extra last place)."""
     end = len(parents)
     above = np.append(np.where(parents < 0, end, parents), end)
     while (above < end).any():
@@ -198,16 +200,16 @@ def _steps_up(parents: npt.NDArray[np.int64]) -> Any:
         above = above[above]
 
 
-def _downwards(mask: Mask, parents: npt.NDArray[np.int64]) -> Mask:
-    """The marked calls, and everything beneath them."""
+def with_descendants(mask: Mask, parents: npt.NDArray[np.int64]) -> Mask:
+    """The marked calls and all their descendants."""
     marked = np.append(mask, False)
     for above in _steps_up(parents):
         marked |= marked[above]
     return marked[:-1]
 
 
-def _upwards(mask: Mask, parents: npt.NDArray[np.int64]) -> Mask:
-    """The marked calls, and all that led to them."""
+def with_ancestors(mask: Mask, parents: npt.NDArray[np.int64]) -> Mask:
+    """The marked calls and all their ancestors."""
     marked = np.append(mask, False)
     for above in _steps_up(parents):
         marked[above[marked]] = True

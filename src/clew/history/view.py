@@ -1,4 +1,4 @@
-"""A run's tables as they stood at one moment; what Change, Call and Series hold on to."""
+"""A run's tables as they were at one moment, shared by Change, Call and Series."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class View:
-    """Changes, calls and steps over the same rows. A refresh of the run makes a new one; old objects keep theirs."""
+    """Changes, calls and steps over the same rows. A refresh of the run creates a new view; old objects keep theirs."""
 
     def __init__(self, path: Path, shards: Sequence[ShardReader], start_ns: int) -> None:
         self.path = path

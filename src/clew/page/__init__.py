@@ -1,11 +1,11 @@
-"""The page: runs in a browser, and one file of it to send away.
+"""The page: shows runs in a browser, and writes them into a single file as a report.
 
-    serving ──► server (token, Host, routes) ──► answers/* ──► Shelf ──► Opened ──► history
+    serving ──► server (token, Host, routes) ──► answers/* ──► Shelf ──► OpenedRun ──► history
     report  ─────────────────────────────────► answers/*
 
-What is answered is said in `web/src/types.ts`; the tests hold `answers` to it. `import clew` loads nothing of this.
+`web/src/types.ts` defines the answers, and tests check `answers` against it. `import clew` loads none of this.
 """
 
 from pathlib import Path
 
-BUILT = Path(__file__).with_name("static") / "page.html"  # made of web/ by scripts/build_page.py
+BUILT = Path(__file__).with_name("static") / "page.html"  # built from web/ by scripts/build_page.py

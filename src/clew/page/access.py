@@ -1,7 +1,7 @@
-"""Who may ask the page's server: the token, and the ways in which a browser comes to it.
+"""Controls access to the page's server: the token, and how browsers receive it.
 
-The token is in no address. A browser gets it as a cookie in exchange for a code that works once; a notebook's frame, to
-which browsers give no cookies, gets it inside the page; scripts send it as `Authorization: Bearer <token>`.
+No address contains the token. A browser gets it as a cookie in exchange for a code that works once. A notebook's frame,
+to which browsers give no cookies, gets it inside the page. Scripts send it as `Authorization: Bearer <token>`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 _PORT = re.compile(r":(\d{1,5})$")
-_CODES = 100  # unused codes that are remembered; the oldest is forgotten first
+_CODES = 100  # unused codes that are remembered; the oldest is dropped first
 
 
 class Access:
@@ -23,12 +23,14 @@ class Access:
 
     def __init__(self, token: str | None = None) -> None:
         self.token = token or secrets.token_urlsafe(24)
-        self.frame_code = secrets.token_urlsafe(24)  # works as long as the server: a notebook draws its frame often
-        self._routes: dict[str, str] = {}  # code that was not used yet → the page it leads to
+        self.frame_code = secrets.token_urlsafe(
+            24
+        )  # valid as long as the server runs: a notebook draws its frame often
+        self._routes: dict[str, str] = {}  # unused code → the page it leads to
         self._lock = threading.Lock()
 
     def new_code(self, route: str) -> str:
-        """A code that lets one browser in, once, at this page."""
+        """A code that admits one browser once, at this page."""
         code = secrets.token_urlsafe(24)
         with self._lock:
             self._routes[code] = route
@@ -53,19 +55,19 @@ class Access:
         sent = [request.headers.get("x-clew-token", ""), credentials.strip() if scheme.lower() == "bearer" else ""]
         if not is_from_other_site(request):
             sent.append(request.cookies.get(cookie_name(request), ""))
-        return any(secrets.compare_digest(each.encode(), self.token.encode()) for each in sent)
+        return any(secrets.compare_digest(candidate.encode(), self.token.encode()) for candidate in sent)
 
     def cookie(self, request: Request) -> str:
-        """What the browser is told to send from now on: to this host alone, unseen by scripts, from no other site."""
+        """The cookie that the browser will send: only to this host, hidden from scripts, not from other sites."""
         return f"{cookie_name(request)}={self.token}; HttpOnly; SameSite=Strict; Path=/"
 
 
 def cookie_name(request: Request) -> str:
-    """One for each port: all servers of 127.0.0.1 share their cookies."""
+    """The name of the cookie, one per port, because all servers on 127.0.0.1 share their cookies."""
     port = _PORT.search(request.headers.get("host", ""))
     return f"clew-{port[1] if port else 80}"
 
 
 def is_from_other_site(request: Request) -> bool:
-    """Whether another site or port made the browser ask. Its cookies may come along, but are not its word."""
+    """Whether another site or port caused the request. Its cookies may be included, but prove nothing."""
     return request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")

@@ -1,7 +1,7 @@
-"""What is under a call, as columns: its calls and changes in order of time, and what of it repeats.
+"""Holds the children of a call as columns: its calls and changes in order of time, and their repetitions.
 
-A million siblings are two arrays: what each is, and a number that says what it looks like. Only what is sent becomes
-an object.
+A million siblings are two arrays: what each one is, and the number of its shape. Only siblings that are sent become
+objects.
 """
 
 from __future__ import annotations
@@ -21,59 +21,59 @@ from clew.show.fold import FEWEST, LONGEST_ROUND, Group, groups
 if TYPE_CHECKING:
     from clew.history.calls import ShardCalls
     from clew.history.lazy import Rows
-    from clew.page.opened import Opened
+    from clew.page.opened import OpenedRun
     from clew.page.query import Query
     from clew.records import Function
 
     Mask = npt.NDArray[np.bool_]
 
-LOOKED_AT = 2_000  # siblings that are looked at together for what repeats
-FOLDED = 8  # siblings that are worth folding
-_WIDE = 1 << 32  # more than there are sites or functions
+LOOKED_AT = 2_000  # siblings searched together for repetitions
+FOLDED = 8  # siblings needed to make folding worthwhile
+_WIDE = 1 << 32  # more than any number of sites or functions
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Siblings: the place of a call, or -1 - row for a change; and the number of what each looks like."""
+    """Siblings: for each an entry (the place of a call, or -1 - row for a change) and the number of its shape."""
 
-    what: Rows
+    entries: Rows
     shape: Rows
 
     def __len__(self) -> int:
-        return len(self.what)
+        return len(self.entries)
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """By place of a call: how long it took (NaN while it runs), and whether it raised."""
+    """For each place of a call: its duration (NaN while it runs), and whether it raised."""
 
     seconds: npt.NDArray[np.float64]
     failed: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """By place: the calls that fit a filter, and those that led to them too."""
+class Selection:
+    """For each place: whether the call matches the filter, and whether it is shown because it led to a match."""
 
     fits: npt.NDArray[np.bool_]
-    kept: npt.NDArray[np.bool_]
-    name: str | None  # of the changes that are shown; None: of all
+    shown: npt.NDArray[np.bool_]
+    name: str | None  # the name of the changes that are shown; None: all
 
 
-def times_of(opened: Opened) -> Times:
-    return opened.cached("times", lambda: _times(opened))
+def times_of(opened: OpenedRun) -> Times:
+    return opened.cached("times", lambda: _compute_times(opened))
 
 
-def _times(opened: Opened) -> Times:
+def _compute_times(opened: OpenedRun) -> Times:
     seconds, failed = [np.empty(0)], [np.empty(0, dtype=np.bool_)]
     for shard in opened.tables.calls.shards:
         ends = shard.ends(shard.start("call"))
-        over = ends >= 0
-        took = np.full(shard.count, np.nan)
-        took[over] = (shard.finished.time[ends[over]] - shard.start("time")[over]) / 1e9
+        has_end = ends >= 0
+        durations = np.full(shard.count, np.nan)
+        durations[has_end] = (shard.finished.time[ends[has_end]] - shard.start("time")[has_end]) / 1e9
         raised = np.zeros(shard.count, dtype=np.bool_)
-        raised[over] = shard.raised()[ends[over]]
-        seconds.append(took)
+        raised[has_end] = shard.raised()[ends[has_end]]
+        seconds.append(durations)
         failed.append(raised)
     return Times(np.concatenate(seconds), np.concatenate(failed))
 
@@ -81,32 +81,34 @@ def _times(opened: Opened) -> Times:
 # ---- filters
 
 
-def chosen_by(opened: Opened, query: Query) -> Chosen | None:
-    """The calls a person asks for; None if for all."""
+def selection_of(opened: OpenedRun, query: Query) -> Selection | None:
+    """The calls selected by a query; None if it has no filter."""
     function, name, stage = (query.text(key) or None for key in ("function", "name", "stage"))
-    errors, slow = query.yes("errors"), query.text("slow") or None
+    errors, slow = query.flag("errors"), query.text("slow") or None
     if not (function or name or stage or errors or slow):
         return None
     key = "chosen", function, name, stage, errors, slow
-    return opened.cached(key, lambda: _chosen(opened, function, name, stage, errors, slow))
+    return opened.cached(key, lambda: _compute_selection(opened, function, name, stage, errors, slow))
 
 
-def _chosen(
-    opened: Opened, function: str | None, name: str | None, stage: str | None, errors: bool, slow: str | None
-) -> Chosen:
-    from clew.history.tree import _upwards
+def _compute_selection(
+    opened: OpenedRun, function: str | None, name: str | None, stage: str | None, errors: bool, slow: str | None
+) -> Selection:
+    from clew.history.tree import with_ancestors
 
     view = opened.tables
-    tree = _tree(opened, function, name, errors, slow)
-    fits = tree._asked_for if tree.filtered else np.ones(len(view.calls), dtype=np.bool_)
+    tree = _filtered_tree(opened, function, name, errors, slow)
+    fits = tree._selected if tree.filtered else np.ones(len(view.calls), dtype=np.bool_)
     if stage is None:
-        return Chosen(fits, tree._kept, name)
-    fits = fits & np.concatenate([np.zeros(0, dtype=np.bool_), *(_in_stage(one, stage) for one in view.calls.shards)])
-    return Chosen(fits, _upwards(fits, view.calls.parents), name)
+        return Selection(fits, tree._shown, name)
+    fits = fits & np.concatenate(
+        [np.zeros(0, dtype=np.bool_), *(_in_stage(shard, stage) for shard in view.calls.shards)]
+    )
+    return Selection(fits, with_ancestors(fits, view.calls.parents), name)
 
 
-def _tree(opened: Opened, function: str | None, name: str | None, errors: bool, slow: str | None) -> Tree:
-    """Where no function has that name, those whose names hold it are meant: a person is still typing."""
+def _filtered_tree(opened: OpenedRun, function: str | None, name: str | None, errors: bool, slow: str | None) -> Tree:
+    """The filtered tree. If no function has that name, names that contain it match: the user may still be typing."""
     try:
         return Tree(opened.tables, function=function, name=name, errors=errors, slow=slow)
     except UnknownNameError:
@@ -121,41 +123,41 @@ def _tree(opened: Opened, function: str | None, name: str | None, errors: bool, 
 
 def _in_stage(shard: ShardCalls, stage: str) -> Mask:
     fits = np.zeros(shard.count, dtype=np.bool_)
-    told = np.flatnonzero(shard.starts.is_valid("stage"))
-    fits[told] = shard.starts.take(told).stage == stage
+    calls = np.flatnonzero(shard.starts.is_valid("stage"))
+    fits[calls] = shard.starts.take(calls).stage == stage
     return fits
 
 
 # ---- siblings
 
 
-def branch_of(opened: Opened, parent: int | None, chosen: Chosen | None, key: Any) -> Branch:
-    """What is under a call, or the calls that no call made."""
-    return opened.cached(("branch", parent, key), lambda: _branch(opened, parent, chosen))
+def branch_of(opened: OpenedRun, parent: int | None, selection: Selection | None, key: Any) -> Branch:
+    """The children of a call, or the root calls."""
+    return opened.cached(("branch", parent, key), lambda: _compute_branch(opened, parent, selection))
 
 
-def _branch(opened: Opened, parent: int | None, chosen: Chosen | None) -> Branch:
+def _compute_branch(opened: OpenedRun, parent: int | None, selection: Selection | None) -> Branch:
     calls = opened.tables.calls
     if parent is None:
         places = calls.roots()
         rows = np.empty(0, dtype=np.int64)
     else:
-        places, rows = _children(opened, parent), _changes(opened, parent)
-    if chosen is not None:
-        places = places[chosen.kept[places]]
-        rows = _named(opened, rows, chosen, parent)
+        places, rows = _child_places(opened, parent), _change_rows(opened, parent)
+    if selection is not None:
+        places = places[selection.shown[places]]
+        rows = _selected_changes(opened, rows, selection, parent)
     if not len(places):
         return Branch(-1 - rows, _change_shapes(opened, rows))
     if not len(rows):
         return Branch(places, _call_shapes(opened, places))
-    what = np.concatenate([-1 - rows, places])
+    entries = np.concatenate([-1 - rows, places])
     shape = np.concatenate([_change_shapes(opened, rows), _call_shapes(opened, places)])
-    times = np.concatenate([opened.tables.table.gather("time", rows), _began(opened, places)])
+    times = np.concatenate([opened.tables.table.gather("time", rows), _start_times(opened, places)])
     order = np.argsort(times, kind="stable")
-    return Branch(what[order], shape[order])
+    return Branch(entries[order], shape[order])
 
 
-def _children(opened: Opened, parent: int) -> Rows:
+def _child_places(opened: OpenedRun, parent: int) -> Rows:
     calls = opened.tables.calls
     shard, local = calls.split(parent)
     own = shard.children(local) + (parent - local)
@@ -163,118 +165,125 @@ def _children(opened: Opened, parent: int) -> Rows:
     if elsewhere is None:
         return own
     both = np.concatenate([own, np.array(elsewhere, dtype=np.int64)])
-    return both[np.argsort(_began(opened, both), kind="stable")]
+    return both[np.argsort(_start_times(opened, both), kind="stable")]
 
 
-def _changes(opened: Opened, parent: int) -> Rows:
-    """The changes in a call; without those that only say what it was given."""
+def _change_rows(opened: OpenedRun, parent: int) -> Rows:
+    """The changes in a call, except those that only repeat its arguments."""
     view = opened.tables
     shard, local = view.calls.split(parent)
     id = int(shard.start("call")[local])
     rows = shard.rows(id)
-    given, inputs = shard.hidden(INPUT)
-    begin, end = np.searchsorted(given, [id, id + 1]).tolist()
+    input_calls, inputs = shard.hidden(INPUT)
+    begin, end = np.searchsorted(input_calls, [id, id + 1]).tolist()
     if begin < end and len(rows):
         sites = shard.reader.sites
         column = view.table.column(shard.shard, "site")
-        names = {sites[one].name for one in np.unique(column[inputs[begin:end]]).tolist()}
+        names = {sites[site_id].name for site_id in np.unique(column[inputs[begin:end]]).tolist()}
         line = shard.reader.functions[int(shard.start("function")[local])].line
-        told = [one for one, site in sites.items() if site.line == line and site.name in names and site.role == "value"]
-        rows = rows[~np.isin(column[rows], told)] if told else rows
+        argument_sites = [
+            site_id
+            for site_id, site in sites.items()
+            if site.line == line and site.name in names and site.role == "value"
+        ]
+        rows = rows[~np.isin(column[rows], argument_sites)] if argument_sites else rows
     return rows + int(view.table.offsets[shard.shard])
 
 
-def _named(opened: Opened, rows: Rows, chosen: Chosen, parent: int | None) -> Rows:
-    if parent is None or not chosen.fits[parent]:
+def _selected_changes(opened: OpenedRun, rows: Rows, selection: Selection, parent: int | None) -> Rows:
+    if parent is None or not selection.fits[parent]:
         return rows[:0]
-    if chosen.name is None:
+    if selection.name is None:
         return rows
-    named: Rows = rows[opened.tables.table.is_named(rows, chosen.name)]
-    return named
+    matching_rows: Rows = rows[opened.tables.table.is_named(rows, selection.name)]
+    return matching_rows
 
 
-def _began(opened: Opened, places: Rows) -> Rows:
-    return _of_calls(opened, places, lambda shard, local: shard.start("time")[local])
+def _start_times(opened: OpenedRun, places: Rows) -> Rows:
+    return _per_call(opened, places, lambda shard, local: shard.start("time")[local])
 
 
-def _of_calls(opened: Opened, places: Rows, ask: Any) -> Rows:
+def _per_call(opened: OpenedRun, places: Rows, compute: Any) -> Rows:
     calls = opened.tables.calls
     if len(calls.shards) == 1:
-        return np.asarray(ask(calls.shards[0], places), dtype=np.int64)
+        return np.asarray(compute(calls.shards[0], places), dtype=np.int64)
     out = np.empty(len(places), dtype=np.int64)
-    where = np.searchsorted(calls.offsets, places, side="right") - 1
-    for shard in np.unique(where).tolist():
-        at = where == shard
-        out[at] = ask(calls.shards[shard], places[at] - calls.offsets[shard])
+    shards = np.searchsorted(calls.offsets, places, side="right") - 1
+    for shard in np.unique(shards).tolist():
+        in_shard = shards == shard
+        out[in_shard] = compute(calls.shards[shard], places[in_shard] - calls.offsets[shard])
     return out
 
 
-def _call_shapes(opened: Opened, places: Rows) -> Rows:
-    """Calls of one function look alike; one that raised looks like no other."""
+def _call_shapes(opened: OpenedRun, places: Rows) -> Rows:
+    """The shape of a call is its function; a call that raised has a shape of its own."""
     numbers, _ = functions_of(opened)
     failed = times_of(opened).failed[places]
     return np.where(failed, -1 - places, numbers[places].astype(np.int64) * 2 + 1)
 
 
-def functions_of(opened: Opened) -> tuple[npt.NDArray[np.int32], list[Function]]:
-    """By place of a call the number of its function, the same in all shards; and the functions by number."""
-    return opened.cached("functions", lambda: _functions(opened))
+def functions_of(opened: OpenedRun) -> tuple[npt.NDArray[np.int32], list[Function]]:
+    """For each place the number of its function, the same in all shards; and the functions by number."""
+    return opened.cached("functions", lambda: _number_functions(opened))
 
 
-def _functions(opened: Opened) -> tuple[npt.NDArray[np.int32], list[Function]]:
-    known: dict[tuple[str, str, str, int], int] = {}
+def _number_functions(opened: OpenedRun) -> tuple[npt.NDArray[np.int32], list[Function]]:
+    function_numbers: dict[tuple[str, str, str, int], int] = {}
     functions: list[Function] = []
     parts = [np.empty(0, dtype=np.int32)]
     for shard in opened.tables.calls.shards:
-        ids, back = distinct(shard.start("function"))
+        ids, inverse = distinct(shard.start("function"))
         numbers = np.zeros(len(ids), dtype=np.int32)
-        for place, id in enumerate(ids.tolist()):
+        for index, id in enumerate(ids.tolist()):
             function = shard.reader.functions[id]
             key = function.module, function.name, function.file, function.line
-            if key not in known:
-                known[key] = len(functions)
+            if key not in function_numbers:
+                function_numbers[key] = len(functions)
                 functions.append(function)
-            numbers[place] = known[key]
-        parts.append(numbers[back])
+            numbers[index] = function_numbers[key]
+        parts.append(numbers[inverse])
     return np.concatenate(parts), functions
 
 
-def _change_shapes(opened: Opened, rows: Rows) -> Rows:
-    """Changes at one site look alike."""
+def _change_shapes(opened: OpenedRun, rows: Rows) -> Rows:
+    """The shape of a change is its site."""
     table = opened.tables.table
     shapes: Rows = table.gather("site", rows).astype(np.int64) * 2
     return shapes if len(table.shards) == 1 else shapes + 2 * _WIDE * table.shard_of(rows)
 
 
-# ---- what repeats
+# ---- repetitions
 
 
-def folded(branch: Branch, offset: int) -> Iterator[Group]:
-    """From `offset` on: groups of equal rounds, one sibling alone being a group of one. However long, in pieces."""
-    at = offset
-    while at < len(branch):
-        end = min(at + LOOKED_AT, len(branch))
-        base, sure = at, len(branch) if end == len(branch) else end - FEWEST * LONGEST_ROUND
-        for found in groups(branch.shape[at:end].tolist()):
-            group = Group(base + found.start, found.period, found.count)
-            if group.start >= sure:
-                break  # it may go on beyond the piece that is looked at
-            if group.end > sure and group.count > 1:
-                group = _extended(branch.shape, group)
-            at = group.end
+def fold_siblings(branch: Branch, offset: int) -> Iterator[Group]:
+    """Groups of equal rounds from `offset` on, where a single sibling is a group of one; found piece by piece."""
+    position = offset
+    while position < len(branch):
+        piece_end = min(position + LOOKED_AT, len(branch))
+        piece_start, reliable_end = (
+            position,
+            len(branch) if piece_end == len(branch) else piece_end - FEWEST * LONGEST_ROUND,
+        )
+        for local_group in groups(branch.shape[position:piece_end].tolist()):
+            group = Group(piece_start + local_group.start, local_group.period, local_group.count)
+            if group.start >= reliable_end:
+                break  # it may continue beyond this piece
+            if group.end > reliable_end and group.count > 1:
+                group = _extend_group(branch.shape, group)
+            position = group.end
             yield group
-            if group.end > base + found.end:
-                break  # past what the piece says
+            if group.end > piece_start + local_group.end:
+                break  # the group reaches beyond this piece
 
 
-def _extended(shape: Rows, group: Group) -> Group:
-    """The same rounds as far as they go."""
-    same, block = group.end, 1 << 16
-    while same < len(shape):
-        stop = min(same + block, len(shape))
-        differs = np.flatnonzero(shape[same:stop] != shape[same - group.period : stop - group.period])
+def _extend_group(shape: Rows, group: Group) -> Group:
+    """The group extended to all following equal rounds."""
+    end, block = group.end, 1 << 16
+    while end < len(shape):
+        stop = min(end + block, len(shape))
+        differs = np.flatnonzero(shape[end:stop] != shape[end - group.period : stop - group.period])
         if len(differs):
-            same += int(differs[0])
+            end += int(differs[0])
             break
-        same, block = stop, block * 2
-    return Group(group.start, group.period, (same - group.start) // group.period)
+        end, block = stop, block * 2
+    return Group(group.start, group.period, (end - group.start) // group.period)

@@ -1,4 +1,4 @@
-"""Calls and changes as the tree shows them, many at once from columns."""
+"""Makes the tree's nodes for calls and changes, many at once from columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clew.show.text import printable, shorten
 if TYPE_CHECKING:
     from clew.history.calls import ShardCalls
     from clew.history.lazy import Rows
-    from clew.page.opened import Opened
+    from clew.page.opened import OpenedRun
 
     Node = dict[str, Any]
 
@@ -26,32 +26,32 @@ _MAIN = "MainThread"
 _HIDDEN = (STEP, INPUT, OUTPUT, ITEM)
 
 
-def call_nodes(opened: Opened, places: Rows, fits: Any = None, *, alone: bool = False) -> list[Node]:
-    """The nodes of these calls. `alone`: each is looked at for itself, with statistics and pictures."""
+def call_nodes(opened: OpenedRun, places: Rows, fits: Any = None, *, detailed: bool = False) -> list[Node]:
+    """The nodes of these calls. `detailed`: with statistics and pictures."""
     calls = opened.tables.calls
     out: list[Node] = [{}] * len(places)
-    where = np.searchsorted(calls.offsets, places, side="right") - 1
-    for number_ in np.unique(where).tolist():
-        at = np.flatnonzero(where == number_)
-        shard = calls.shards[number_]
-        found = _of_shard(opened, shard, places[at] - calls.offsets[number_], alone)
-        for index, node in zip(at.tolist(), found, strict=True):
+    shards = np.searchsorted(calls.offsets, places, side="right") - 1
+    for shard_number in np.unique(shards).tolist():
+        indices = np.flatnonzero(shards == shard_number)
+        shard = calls.shards[shard_number]
+        shard_nodes = _call_nodes_of_shard(opened, shard, places[indices] - calls.offsets[shard_number], detailed)
+        for index, node in zip(indices.tolist(), shard_nodes, strict=True):
             node["fits"] = True if fits is None else bool(fits[places[index]])
             out[index] = node
     return out
 
 
-def _of_shard(opened: Opened, shard: ShardCalls, local: Rows, alone: bool) -> list[Node]:
+def _call_nodes_of_shard(opened: OpenedRun, shard: ShardCalls, local: Rows, detailed: bool) -> list[Node]:
     view = opened.tables
     offset = int(view.calls.offsets[shard.shard])
     ids = shard.start("call")[local]
     seconds = times_of(opened).seconds[local + offset]
     began = (shard.start("time")[local] - view.start_ns) / 1e9
     functions = [shard.reader.functions[id] for id in shard.start("function")[local].tolist()]
-    errors, results = _endings(opened, shard, ids, alone)
-    args = _arguments(opened, shard, local, alone)
-    threads, stages = _texts(shard.starts, local, "thread_name"), _texts(shard.starts, local, "stage")
-    steps, inside = view.steps.of_calls(shard.shard, local), _inside(opened, shard, local)
+    errors, results = _errors_and_results(opened, shard, ids, detailed)
+    args = _argument_nodes(opened, shard, local, detailed)
+    threads, stages = _text_cells(shard.starts, local, "thread_name"), _text_cells(shard.starts, local, "stage")
+    steps, child_counts = view.steps.of_calls(shard.shard, local), _count_children(opened, shard, local)
     ranks, numbers = shard.start("rank")[local].tolist(), shard.start("thread")[local].tolist()
     return [
         {
@@ -63,104 +63,110 @@ def _of_shard(opened: Opened, shard: ShardCalls, local: Rows, alone: bool) -> li
             "start": number(began[index]),
             "duration": number(seconds[index]),
             "error": errors[index],
-            "thread": _thread(threads[index], numbers[index]),
+            "thread": _thread_name(threads[index], numbers[index]),
             "rank": ranks[index],
             "step": step_text(steps[index]),
             "stage": None if stages[index] is None else printable(stages[index]),
             "args": args[index],
             "result": results[index],
-            "inside": int(inside[index]),
+            "inside": int(child_counts[index]),
         }
         for index, id in enumerate(ids.tolist())
     ]
 
 
-def _thread(name: str | None, id: int) -> str:
+def _thread_name(name: str | None, id: int) -> str:
     return "" if name == _MAIN else printable(name) if name else str(id)
 
 
-def _texts(columns: Any, rows: Rows, name: str) -> list[str | None]:
-    """Cells of a column of texts, without making the others."""
-    wanted, back = np.unique(rows, return_inverse=True)
-    texts: list[str | None] = columns.take(wanted).column(name)[back].tolist()
+def _text_cells(columns: Any, rows: Rows, name: str) -> list[str | None]:
+    """Cells of a column of texts, without decoding the others."""
+    distinct_rows, inverse = np.unique(rows, return_inverse=True)
+    texts: list[str | None] = columns.take(distinct_rows).column(name)[inverse].tolist()
     return texts
 
 
-def _inside(opened: Opened, shard: ShardCalls, local: Rows) -> Rows:
-    """How many calls and changes there are in each."""
+def _count_children(opened: OpenedRun, shard: ShardCalls, local: Rows) -> Rows:
+    """The number of calls and changes in each call."""
     ids = shard.start("call")[local]
     total = shard.count_children(local) + shard.count_rows(ids)
-    for code in _HIDDEN:
-        calls, _ = shard.hidden(code)
+    for role in _HIDDEN:
+        calls, _ = shard.hidden(role)
         total = total - (np.searchsorted(calls, ids, side="right") - np.searchsorted(calls, ids, side="left"))
     elsewhere = opened.tables.calls.children_elsewhere
     offset = int(opened.tables.calls.offsets[shard.shard])
-    more = [len(elsewhere.get(place + offset, ())) for place in local.tolist()] if elsewhere else 0
-    return np.asarray(total + more, dtype=np.int64)
+    in_other_processes = [len(elsewhere.get(place + offset, ())) for place in local.tolist()] if elsewhere else 0
+    return np.asarray(total + in_other_processes, dtype=np.int64)
 
 
-def hidden_rows(shard: ShardCalls, ids: Rows, code: int) -> tuple[list[int], Rows]:
-    """Of each call how many rows carry this, and those rows one after the other."""
-    calls, rows = shard.hidden(code)
+def hidden_rows(shard: ShardCalls, ids: Rows, role: int) -> tuple[list[int], Rows]:
+    """For each call the number of hidden rows of this role, and all these rows one after the other."""
+    calls, rows = shard.hidden(role)
     begin, end = np.searchsorted(calls, ids, side="left"), np.searchsorted(calls, ids, side="right")
     counts = (end - begin).tolist()
-    chosen = [rows[a:b] for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
-    return counts, np.concatenate([np.empty(0, dtype=np.int64), *chosen])
+    parts = [rows[a:b] for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
+    return counts, np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
 
-def _arguments(opened: Opened, shard: ShardCalls, local: Rows, alone: bool) -> list[list[dict[str, Any]]]:
+def _argument_nodes(opened: OpenedRun, shard: ShardCalls, local: Rows, detailed: bool) -> list[list[dict[str, Any]]]:
     view = opened.tables
     counts, rows = hidden_rows(shard, shard.start("call")[local], INPUT)
     rows = rows + int(view.table.offsets[shard.shard])
     names = view.table.names_of(rows)
-    boxes = _boxes(opened, rows, names, alone)
-    written = shard.start("args")[local].tolist()
-    out, at = [], 0
+    boxes = _boxes_of_rows(opened, rows, names, detailed)
+    value_ids = shard.start("args")[local].tolist()
+    out, position = [], 0
     for index, count in enumerate(counts):
-        pairs = zip(names[at : at + count], boxes[at : at + count], strict=True)
-        found = [{"name": name, "value": box} for name, box in pairs]
-        at += count
-        if not found and written[index] >= 0:  # a probe that keeps all arguments as one value
-            given = Call(view, int(local[index] + view.calls.offsets[shard.shard])).args.items()
-            found = [
-                {"name": str(name), "value": box_of(value, alone=alone, draw=alone, name=str(name))}
-                for name, value in given
+        pairs = zip(names[position : position + count], boxes[position : position + count], strict=True)
+        arguments = [{"name": name, "value": box} for name, box in pairs]
+        position += count
+        if not arguments and value_ids[index] >= 0:  # some probes keep all arguments as one value
+            recorded_arguments = Call(view, int(local[index] + view.calls.offsets[shard.shard])).args.items()
+            arguments = [
+                {"name": str(name), "value": box_of(value, detailed=detailed, draw=detailed, name=str(name))}
+                for name, value in recorded_arguments
             ]
-        out.append(found)
+        out.append(arguments)
     return out
 
 
-def _boxes(opened: Opened, rows: Rows, names: list[str], alone: bool) -> list[dict[str, Any]]:
-    if not alone:
+def _boxes_of_rows(opened: OpenedRun, rows: Rows, names: list[str], detailed: bool) -> list[dict[str, Any]]:
+    if not detailed:
         return boxes_of_rows(opened.tables, rows)
     return [box_of_row(opened.tables, row, name) for row, name in zip(rows.tolist(), names, strict=True)]
 
 
-def _endings(opened: Opened, shard: ShardCalls, ids: Rows, alone: bool) -> tuple[list[Any], list[Any]]:
-    """The exception each call ended with, and what it gave; None for neither."""
+def _errors_and_results(opened: OpenedRun, shard: ShardCalls, ids: Rows, detailed: bool) -> tuple[list[Any], list[Any]]:
+    """The exception and the result of each call; None where there is none."""
     view = opened.tables
     ends = shard.ends(ids)
-    over = np.flatnonzero(ends >= 0)
+    ended = np.flatnonzero(ends >= 0)
     errors: list[Any] = [None] * len(ids)
-    for index, text in zip(over.tolist(), _texts(shard.finished, ends[over], "error"), strict=True):
+    for index, text in zip(ended.tolist(), _text_cells(shard.finished, ends[ended], "error"), strict=True):
         errors[index] = None if text is None else shorten(printable(text), ERROR)
     results: list[Any] = [None] * len(ids)
-    written = [(index, int(shard.finished.result[ends[index]])) for index in over.tolist()]
-    written = [(index, id) for index, id in written if id >= 0]
-    found = [id for _, id in written]
-    boxes = [box_of_id(view, shard.shard, id) for id in found] if alone else boxes_of_ids(view, shard.shard, found)
-    for (index, _), box in zip(written, boxes, strict=True):
+    recorded_results = [(index, int(shard.finished.result[ends[index]])) for index in ended.tolist()]
+    recorded_results = [(index, id) for index, id in recorded_results if id >= 0]
+    result_ids = [id for _, id in recorded_results]
+    boxes = (
+        [box_of_id(view, shard.shard, id) for id in result_ids]
+        if detailed
+        else boxes_of_ids(view, shard.shard, result_ids)
+    )
+    for (index, _), box in zip(recorded_results, boxes, strict=True):
         results[index] = box
     counts, rows = hidden_rows(shard, ids, OUTPUT)
-    having = [index for index, count in enumerate(counts) if count]
-    last = np.cumsum(counts)[having] - 1
+    with_output = [index for index, count in enumerate(counts) if count]
+    last = np.cumsum(counts)[with_output] - 1
     rows = rows[last] + int(view.table.offsets[shard.shard])
-    for index, box in zip(having, _boxes(opened, rows, ["return"] * len(having), alone), strict=True):
+    for index, box in zip(
+        with_output, _boxes_of_rows(opened, rows, ["return"] * len(with_output), detailed), strict=True
+    ):
         results[index] = box
     return errors, results
 
 
-def change_nodes(opened: Opened, rows: Rows) -> list[Node]:
+def change_nodes(opened: OpenedRun, rows: Rows) -> list[Node]:
     """The nodes of these changes."""
     view = opened.tables
     names, lines, steps = view.table.series_of(rows), view.table.lines(rows), view.steps.at(rows)

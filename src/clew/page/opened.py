@@ -1,4 +1,4 @@
-"""One run that is being looked at: read again while it is written, and what was computed of it."""
+"""Keeps one run open: refreshes it while it is being written, and caches what was computed from it."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from clew.page.cache import Cache
     from clew.records import Summary
 
-SECONDS = 0.5  # between two looks at what was written since
-PATIENCE = 4.0  # a run whose answers cost much is looked at so many times more seldom than that
+SECONDS = 0.5  # between two refreshes
+PATIENCE = 4.0  # the time between refreshes is at least this multiple of the time spent on answers
 LONGEST = 20.0
-LONG = 1_000_000  # changes: columns of so many take a while to be made
+LONG = 1_000_000  # changes: building columns of this length takes a while
 WARMED = 6  # names
 
 T = TypeVar("T")
 
 
-class Opened:
-    """A run behind the page. Answers are made one at a time: `with opened:` gives its tables as they stand."""
+class OpenedRun:
+    """A run behind the page. Answers are computed one at a time: `with opened:` locks and refreshes the run."""
 
     def __init__(self, id: str, folder: Path, cache: Cache) -> None:
         self.id = id
@@ -42,15 +42,15 @@ class Opened:
         self._cache = cache
         self._lock = threading.RLock()
         self._run: Run | None = None
-        self._looked = 0.0
-        self._spent = 0.0  # seconds that answers took since the last look
-        self._begun = 0.0
+        self._refreshed_at = 0.0
+        self._spent = 0.0  # seconds spent on answers since the last refresh
+        self._entered_at = 0.0
         self._warmed = False
-        self._waiting = 0  # questions that wait for another's answer
+        self._waiting = 0  # requests that wait for the lock
         self._counting = threading.Lock()
-        self.statistics: dict[tuple[str, int], Summary] = {}  # by shard and value, of arrays that had to be read
+        self.statistics: dict[tuple[str, int], Summary] = {}  # by shard and value id, for arrays that had to be read
 
-    def __enter__(self) -> Opened:
+    def __enter__(self) -> OpenedRun:
         with self._counting:
             self._waiting += 1
         self._lock.acquire()
@@ -61,15 +61,15 @@ class Opened:
         except BaseException:
             self._lock.release()
             raise
-        self._begun = time.monotonic()
+        self._entered_at = time.monotonic()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._spent += time.monotonic() - self._begun
+        self._spent += time.monotonic() - self._entered_at
         self._lock.release()
 
     def glance(self) -> tuple[int, str] | None:
-        """Version and status; without waiting: None while an answer is being made."""
+        """Version and status without waiting; None while an answer is being computed."""
         if not self._lock.acquire(blocking=False):
             return None
         try:
@@ -82,7 +82,7 @@ class Opened:
     def run(self) -> Run:
         if self._run is None:
             self._run = Run(self.folder)
-            self._looked = time.monotonic()
+            self._refreshed_at = time.monotonic()
         return self._run
 
     @property
@@ -90,27 +90,27 @@ class Opened:
         return self.run.tables
 
     def _refresh(self) -> None:
-        self.check_there()
+        self.check_exists()
         wait = min(max(SECONDS, PATIENCE * self._spent), LONGEST)
-        if self._run is None or time.monotonic() - self._looked < wait:
+        if self._run is None or time.monotonic() - self._refreshed_at < wait:
             return
         try:
             changed = self._run.refresh()
         except ClewError:
-            self.check_there()
+            self.check_exists()
             raise
-        self._looked, self._spent = time.monotonic(), 0.0
+        self._refreshed_at, self._spent = time.monotonic(), 0.0
         if changed:
             self.version += 1
             self._cache.forget(lambda key: key[0] == self.id)
 
-    def check_there(self) -> None:
+    def check_exists(self) -> None:
         if not (self.folder / META_NAME).is_file() and not (self.folder / SHARDS_NAME).is_dir():
-            what = f"The run {self.folder.name} is no longer there: its folder was deleted or moved."
-            raise PageError("run-gone", what, "Go back to the list of runs and choose another.")
+            message = f"The run {self.folder.name} is no longer there: its folder was deleted or moved."
+            raise PageError("run-gone", message, "Go back to the list of runs and choose another.")
 
     def warm(self) -> None:
-        """Make the curves of a long run's first names while nobody asks, one at a time: others may come between."""
+        """Compute the curves of a long run's first names in advance, one at a time, so that requests come first."""
         from clew.page.answers.tree import tree
         from clew.page.curves import curve_of
         from clew.page.query import Query
@@ -119,54 +119,56 @@ class Opened:
             if self._warmed or len(self.tables.table) < LONG:
                 return
             self._warmed = True
-            names = sorted(self.run.names, key=lambda name: "loss" not in name.lower())[:WARMED]  # as the page begins
-        work = [partial(curve_of, self, name, "step") for name in names] + [partial(tree, self, Query())]
-        for one in work:
+            names = sorted(self.run.names, key=lambda name: "loss" not in name.lower())[
+                :WARMED
+            ]  # the order in which the page shows them
+        tasks = [partial(curve_of, self, name, "step") for name in names] + [partial(tree, self, Query())]
+        for task in tasks:
             while self._waiting:
-                time.sleep(0.02)  # who asks comes first
+                time.sleep(0.02)  # requests come first
             with self:
-                one()
+                task()
 
     def cached(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What was made of this version of the run, or is made now."""
+        """The cached result for this version of the run, or a new one."""
         return self._cache.get((self.id, self.version, key), make)
 
-    # ---- finding things
+    # ---- lookups
 
     def rows_of(self, name: str) -> Rows:
-        """The rows of a series; an error that names the nearest if there is none, or those that could be meant."""
+        """The rows of a series; the error for an unknown or ambiguous name lists candidates."""
         return self.tables.table.rows_of(self.run[name].name)
 
     def place(self, call: str) -> int:
-        """The place of a call by its id in the page."""
-        name, _, number = call.rpartition(":")
+        """The place of the call with this id of the page."""
+        shard_name, _, number = call.rpartition(":")
         for shard, reader in enumerate(self.tables.table.shards):
-            if reader.name == name and number.isdecimal() and len(number) < 20 and int(number) < 2**63:
-                found = self.tables.calls.place(shard, int(number))
-                if found is not None:
-                    return found
-        what = f"There is no call {call[:80]!r} in {self.folder.name}."
-        raise UnknownNameError("no-such-call", what, "Open the tree again.")
+            if reader.name == shard_name and number.isdecimal() and len(number) < 20 and int(number) < 2**63:
+                place = self.tables.calls.place(shard, int(number))
+                if place is not None:
+                    return place
+        message = f"There is no call {call[:80]!r} in {self.folder.name}."
+        raise UnknownNameError("no-such-call", message, "Open the tree again.")
 
     def call(self, id: str) -> Call:
         return Call(self.tables, self.place(id))
 
     def call_ids(self, places: Rows) -> list[str]:
-        """The ids of these calls in the page."""
+        """The page's ids of these calls."""
         calls = self.tables.calls
-        where = np.searchsorted(calls.offsets, places, side="right") - 1
-        out: list[str] = [""] * len(places)
-        for shard in np.unique(where).tolist():
-            part = calls.shards[shard]
-            at = np.flatnonzero(where == shard)
-            numbers = part.start("call")[places[at] - calls.offsets[shard]]
-            for index, number in zip(at.tolist(), numbers.tolist(), strict=True):
-                out[index] = f"{part.reader.name}:{number}"
-        return out
+        shards = np.searchsorted(calls.offsets, places, side="right") - 1
+        ids: list[str] = [""] * len(places)
+        for shard in np.unique(shards).tolist():
+            shard_calls = calls.shards[shard]
+            indices = np.flatnonzero(shards == shard)
+            numbers = shard_calls.start("call")[places[indices] - calls.offsets[shard]]
+            for index, number in zip(indices.tolist(), numbers.tolist(), strict=True):
+                ids[index] = f"{shard_calls.reader.name}:{number}"
+        return ids
 
 
 def step_text(step: Any) -> str | None:
-    """A step as people read it."""
+    """A step as short text."""
     from clew.show.text import brief
 
     if step is None:

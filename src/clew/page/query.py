@@ -1,4 +1,4 @@
-"""What was asked, one parameter after the other; nonsense is an error that names the parameter."""
+"""Reads the parameters of a request; an invalid value raises an error that names the parameter."""
 
 from __future__ import annotations
 
@@ -9,61 +9,61 @@ from clew.errors import OptionError
 
 
 class Query(Mapping[str, str]):
-    """The parameters of one question."""
+    """The parameters of one request."""
 
-    def __init__(self, given: Mapping[str, object] | None = None) -> None:
-        self._given = {name: str(value) for name, value in (given or {}).items() if value is not None}
+    def __init__(self, parameters: Mapping[str, object] | None = None) -> None:
+        self._parameters = {name: str(value) for name, value in (parameters or {}).items() if value is not None}
 
     def __getitem__(self, name: str) -> str:
-        return self._given[name]
+        return self._parameters[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._given)
+        return iter(self._parameters)
 
     def __len__(self) -> int:
-        return len(self._given)
+        return len(self._parameters)
 
     def text(self, name: str, default: str = "") -> str:
-        return self._given.get(name) or default
+        return self._parameters.get(name) or default
 
-    def needed(self, name: str) -> str:
-        if not self._given.get(name):
+    def required(self, name: str) -> str:
+        if not self._parameters.get(name):
             raise OptionError("bad-query", f"The question lacks `{name}=`.", "Open the page again from its address.")
-        return self._given[name]
+        return self._parameters[name]
 
-    def whole(self, name: str, default: int, low: int = 0, high: int = 1 << 53) -> int:
-        """A whole number, held between `low` and `high`."""
-        given = self._given.get(name)
-        if not given:
+    def integer(self, name: str, default: int, low: int = 0, high: int = 1 << 53) -> int:
+        """A whole number, clamped between `low` and `high`."""
+        text = self._parameters.get(name)
+        if not text:
             return default
         try:
-            return min(max(int(given), low), high)
+            return min(max(int(text), low), high)
         except ValueError:
-            raise self._wrong(name, given, "a whole number") from None
+            raise self._error(name, text, "a whole number") from None
 
     def number(self, name: str) -> float | None:
-        given = self._given.get(name)
-        if not given:
+        text = self._parameters.get(name)
+        if not text:
             return None
         try:
-            found = float(given)
+            number = float(text)
         except ValueError:
-            raise self._wrong(name, given, "a number") from None
-        if math.isnan(found):
-            raise self._wrong(name, given, "a number")
-        return found
+            raise self._error(name, text, "a number") from None
+        if math.isnan(number):
+            raise self._error(name, text, "a number")
+        return number
 
-    def one_of(self, name: str, known: tuple[str, ...]) -> str:
-        """One of some words; the first if none is given."""
-        given = self._given.get(name) or known[0]
-        if given not in known:
-            raise self._wrong(name, given, " or ".join(known))
-        return given
+    def choice(self, name: str, choices: tuple[str, ...]) -> str:
+        """One of `choices`; the first one by default."""
+        text = self._parameters.get(name) or choices[0]
+        if text not in choices:
+            raise self._error(name, text, " or ".join(choices))
+        return text
 
-    def yes(self, name: str, default: bool = False) -> bool:
-        given = self._given.get(name, "")
-        return default if not given else given not in ("0", "false", "no")
+    def flag(self, name: str, default: bool = False) -> bool:
+        text = self._parameters.get(name, "")
+        return default if not text else text not in ("0", "false", "no")
 
     @staticmethod
-    def _wrong(name: str, given: str, wanted: str) -> OptionError:
-        return OptionError("bad-query", f"`{name}={given[:60]}` is not {wanted}.", "Open the page again.")
+    def _error(name: str, text: str, expected: str) -> OptionError:
+        return OptionError("bad-query", f"`{name}={text[:60]}` is not {expected}.", "Open the page again.")

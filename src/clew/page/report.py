@@ -1,7 +1,7 @@
-"""A report: the page and its answers in one file, which opens from disk without clew and fetches nothing.
+"""Writes a report: the page and its answers in one file, which opens from disk without clew and fetches nothing.
 
-What goes in is chosen in a fixed order until the limit is reached; what was left out is said, by whoever makes the
-report and inside it (on the page of the ledger).
+Parts are added in a fixed order until the size limit is reached. What was left out is listed in the result and, in the
+report itself, on the page of the ledger.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from clew.history.run import Run
 
 LIMIT: Final = "20MB"
-BUCKETS = 4_000  # points of a curve; of a longer one the extremes of so many parts
-BRANCH = 200  # siblings asked for at once: as the page does
-CALLS = 5_000  # calls whose insides are looked at for the tree
-SLICES = 12  # of each series of tensors
-HISTOGRAM = {"columns": 60, "bins": 40}  # as the page asks
+BUCKETS = 4_000  # points of a curve; a longer curve is reduced to the extremes of this many buckets
+BRANCH = 200  # siblings requested at once, as the page does
+CALLS = 5_000  # calls that are opened for the tree
+SLICES = 12  # slices per series of tensors
+HISTOGRAM = {"columns": 60, "bins": 40}  # as the page requests
 SLICE_CELLS = 512  # likewise
-#: What a report consists of, in the order in which it goes in.
+#: The parts of a report, in the order in which they are added.
 PARTS: Final = ("series", "pipeline", "tree", "source", "graph", "tensors", "calls", "points")
-_WORDS: Final = {
+_LABELS: Final = {
     "series": "curves",
     "pipeline": "traces",
     "tree": "branches",
@@ -48,7 +48,7 @@ _WORDS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class WrittenReport:
     """A report that was written."""
 
     path: Path
@@ -66,20 +66,20 @@ def make_report(
     names: str | Sequence[str] | None = None,
     without: str | Iterable[str] = (),
     limit: int | str = LIMIT,
-) -> Made:
+) -> WrittenReport:
     """Write a run into one HTML file. `names`: only these series (patterns too); `without`: parts to leave out."""
     page = read_page()
     folder = Path(run if isinstance(run, (str, Path)) else run.path).absolute()
-    parts = _parts(without)
-    making = _Making(folder, parse_size(limit, "limit") - len(page) - 4_096, parts)
-    making.always()
-    wanted = making.names(names)
+    parts = _chosen_parts(without)
+    contents = _Contents(folder, parse_size(limit, "limit") - len(page) - 4_096, parts)
+    contents.add_basics()
+    kinds_by_name = contents.names(names)
     for part in parts:
-        making.add(part, wanted)
-    return _written(Path(path), page, making)
+        contents.add(part, kinds_by_name)
+    return _write_file(Path(path), page, contents)
 
 
-def _parts(without: str | Iterable[str]) -> list[str]:
+def _chosen_parts(without: str | Iterable[str]) -> list[str]:
     left_out = [without] if isinstance(without, str) else list(without)
     for part in left_out:
         if part not in PARTS:
@@ -87,18 +87,18 @@ def _parts(without: str | Iterable[str]) -> list[str]:
     return [part for part in PARTS if part not in left_out]
 
 
-def _written(path: Path, page: bytes, making: _Making) -> Made:
-    overview = making.answers[making.address("")]
-    told = [{"kind": "not-in-report", "subject": "", "text": text} for text in making.left_out]
-    overview["ledger"] = [*overview["ledger"], *told]
-    content = {
+def _write_file(path: Path, page: bytes, contents: _Contents) -> WrittenReport:
+    overview = contents.answers[contents.address("")]
+    notes = [{"kind": "not-in-report", "subject": "", "text": text} for text in contents.left_out]
+    overview["ledger"] = [*overview["ledger"], *notes]
+    embedded_data = {
         "made": time.strftime("%Y-%m-%d %H:%M:%S %z"),
         "title": overview["run"]["name"],
-        "run": making.id,
-        "left_out": making.left_out,
-        "answers": making.answers,
+        "run": contents.id,
+        "left_out": contents.left_out,
+        "answers": contents.answers,
     }
-    data = embedded(page, content, str(overview["run"]["name"]))
+    data = embed_answers(page, embedded_data, str(overview["run"]["name"]))
     if path.exists() and not path.is_file():  # a file would take the place of a device
         raise PageError("report-not-written", f"{path} is no ordinary file.", "Give another path with -o.")
     draft = path.with_name(f".{path.name}.{os.getpid()}")
@@ -107,13 +107,13 @@ def _written(path: Path, page: bytes, making: _Making) -> Made:
         os.replace(draft, path)
     except OSError as error:
         draft.unlink(missing_ok=True)
-        what = f"{path} cannot be written: {error.strerror or error}."
-        raise PageError("report-not-written", what, "Give another path with -o.") from error
-    return Made(path.absolute(), len(data), making.left_out)
+        message = f"{path} cannot be written: {error.strerror or error}."
+        raise PageError("report-not-written", message, "Give another path with -o.") from error
+    return WrittenReport(path.absolute(), len(data), contents.left_out)
 
 
-def embedded(page: bytes, content: dict[str, Any], title: str) -> bytes:
-    """The page with the answers inside. No text of theirs can end the element they are in: it has no `<`."""
+def embed_answers(page: bytes, content: dict[str, Any], title: str) -> bytes:
+    """The page with the answers embed_answers. They contain no `<`, so no text in them can end their element."""
     data = as_json(content).replace(b"<", b"\\u003c")
     script = b'<script id="clew-report" type="application/json">' + data + b"</script>\n"
     guard = b'<meta http-equiv="Content-Security-Policy" content="%s">\n' % escape(policy(page, "'none'")).encode()
@@ -126,8 +126,8 @@ def embedded(page: bytes, content: dict[str, Any], title: str) -> bytes:
     return before + opening + b"\n" + guard + after + script + tag + rest
 
 
-class _Making:
-    """The answers that are in, and how much room there is left."""
+class _Contents:
+    """The answers in a report, and the room left for more."""
 
     def __init__(self, folder: Path, room: int, parts: Sequence[str]) -> None:
         self._parts = parts
@@ -136,56 +136,56 @@ class _Making:
         self.left_out: list[str] = []
         self._shelf = Shelf(folder.parent, [folder])
         self._room = room
-        self._calls: list[dict[str, Any]] = []  # the nodes in the tree, in the order they were found
+        self._calls: list[dict[str, Any]] = []  # the nodes of calls in the tree, in order
 
-    def address(self, what: str, **params: Any) -> str:
+    def address(self, question: str, **params: Any) -> str:
         """The key of an answer: the path, and the query sorted by name."""
-        path = f"/api/run/{self.id}" + (f"/{what}" if what else "")
-        given = sorted((name, str(value)) for name, value in params.items() if value is not None)
-        return f"{path}?{urlencode(given)}" if given else path
+        path = f"/api/run/{self.id}" + (f"/{question}" if question else "")
+        parameters = sorted((name, str(value)) for name, value in params.items() if value is not None)
+        return f"{path}?{urlencode(parameters)}" if parameters else path
 
-    def always(self) -> None:
+    def add_basics(self) -> None:
         row = self._shelf.row(self.id)
         self.answers["/api/runs"] = {"base": "", "runs": [row]}
         self.answers[self.address("")] = overview = answer(self._shelf, self.id, "", Query())
         self.answers[self.address("version")] = {"version": overview["version"], "status": row["status"]}
-        used = sum(len(as_json(one)) for one in self.answers.values())
+        used = sum(len(as_json(added)) for added in self.answers.values())
         if used > self._room:
-            what = f"The run's names and metadata alone are {used:,} bytes, more than the limit leaves."
-            raise OptionError("report-limit", what, "Give a larger --max-size (limit= in Python).")
+            message = f"The run's names and metadata alone are {used:,} bytes, more than the limit leaves."
+            raise OptionError("report-limit", message, "Give a larger --max-size (limit= in Python).")
         self._room -= used
 
-    def _put(self, what: str, params: dict[str, Any], found: dict[str, Any]) -> bool:
-        """False, and nothing changed, if there is no room for it."""
-        key = self.address(what, **params)
+    def _add_answer(self, question: str, params: dict[str, Any], result: dict[str, Any]) -> bool:
+        """Add an answer; False, with nothing changed, if there is no room for it."""
+        key = self.address(question, **params)
         if key in self.answers:
             return True
-        size = len(as_json(found)) + len(key) + 8
+        size = len(as_json(result)) + len(key) + 8
         if size > self._room:
             return False
         self._room -= size
-        self.answers[key] = found
+        self.answers[key] = result
         return True
 
-    def _ask(self, what: str, **params: Any) -> dict[str, Any] | None:
-        """An answer; None if there is none, which the page then says itself."""
+    def _ask(self, question: str, **params: Any) -> dict[str, Any] | None:
+        """An answer; None if there is none, which the page then reports itself."""
         try:
-            return answer(self._shelf, self.id, what, Query(params))
+            return answer(self._shelf, self.id, question, Query(params))
         except ClewError:
             return None
 
-    def names(self, given: str | Sequence[str] | None) -> dict[str, str]:
-        """name → kind of the series that are wanted, those that fit a pattern included."""
+    def names(self, requested: str | Sequence[str] | None) -> dict[str, str]:
+        """Name → kind of the requested series, which may be given as patterns."""
         with self._shelf.opened(self.id) as opened:
-            known = opened.run.names
-        patterns = [given] if isinstance(given, str) else list(given or [])
+            all_names = opened.run.names
+        patterns = [requested] if isinstance(requested, str) else list(requested or [])
         for pattern in patterns:
-            if not any(name == pattern or fnmatchcase(name, pattern) for name in known):
-                what = f"No `{pattern}` was recorded in this run;"
-                raise UnknownNameError("unknown-name", what, nearest(pattern, known))
+            if not any(name == pattern or fnmatchcase(name, pattern) for name in all_names):
+                message = f"No `{pattern}` was recorded in this run;"
+                raise UnknownNameError("unknown-name", message, nearest(pattern, all_names))
         fits = [
             name
-            for name in known
+            for name in all_names
             if not patterns or any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
         ]
         kinds = {row["name"]: row["kind"] for row in self.answers[self.address("")]["names"]}
@@ -198,117 +198,117 @@ class _Making:
         numbers = [name for name, kind in names.items() if kind != "tensor"]
         arrays = [name for name, kind in names.items() if kind == "tensor"]
         makers: dict[str, Callable[[], Iterator[tuple[str, dict[str, Any], Any]]]] = {
-            "series": lambda: self._series(numbers),
-            "pipeline": lambda: self._pipeline() if pages["pipeline"] else iter(()),
-            "tree": self._tree,
-            "source": self._sources,
-            "graph": self._graphs,
-            "tensors": lambda: self._tensors(arrays),
+            "series": lambda: self._series_answers(numbers),
+            "pipeline": lambda: self._pipeline_answers() if pages["pipeline"] else iter(()),
+            "tree": self._tree_answers,
+            "source": self._source_answers,
+            "graph": self._graph_answers,
+            "tensors": lambda: self._tensor_answers(arrays),
             "calls": self._call_details,
-            "points": lambda: self._points(numbers),
+            "points": lambda: self._point_answers(numbers),
         }
-        done = 0
-        for what, params, found in makers[part]():
-            if found is None:
+        count = 0
+        for question, params, result in makers[part]():
+            if result is None:
                 continue
-            if not self._put(what, params, found):
-                self.left_out.append(f"{part}: {done:,} {_WORDS[part]} are in, then the size limit was reached")
+            if not self._add_answer(question, params, result):
+                self.left_out.append(f"{part}: {count:,} {_LABELS[part]} are in, then the size limit was reached")
                 return
-            done += 1
+            count += 1
 
-    def _series(self, names: list[str]) -> Iterator[Any]:
+    def _series_answers(self, names: list[str]) -> Iterator[Any]:
         for axis in ("step", "time"):
             for name in names:
                 params = {"name": name, "axis": axis}
                 yield "series", params, self._ask("series", **params, px=BUCKETS)
 
-    def _pipeline(self) -> Iterator[Any]:
+    def _pipeline_answers(self) -> Iterator[Any]:
         last = self._ask("pipeline")
         yield "pipeline", {}, last
         for trace in range(last["traces"] if last else 0):
             yield "pipeline", {"trace": trace}, self._ask("pipeline", trace=trace)
 
-    def _tree(self) -> Iterator[Any]:
-        """Breadth first: the roots, what they called, and so on; of what repeats, the first ones."""
+    def _tree_answers(self) -> Iterator[Any]:
+        """The tree breadth-first: the roots, the calls they made, and so on; only the first of repeated calls."""
         waiting: list[str | None] = [None]
         while waiting:
             parent = waiting.pop(0)
-            for params, found in self._branches(parent):
-                yield "tree", params, found
-                calls = [node for node in found["nodes"] if node["kind"] == "call"]
+            for params, result in self._branch_answers(parent):
+                yield "tree", params, result
+                calls = [node for node in result["nodes"] if node["kind"] == "call"]
                 self._calls += calls
                 waiting += [node["id"] for node in calls if node["inside"]]
             if len(self._calls) > CALLS and waiting:
                 self.left_out.append(f"tree: {CALLS:,} calls were opened, {len(waiting):,} more were not")
                 return
 
-    def _branches(self, parent: str | None) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    def _branch_answers(self, parent: str | None) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
         offset: int | None = 0
         folds: list[dict[str, Any]] = []
         while offset is not None and offset < CALLS:
             params = {"parent": parent, "offset": offset, "limit": BRANCH}
-            found = self._ask("tree", **params)
-            if found is None:
+            result = self._ask("tree", **params)
+            if result is None:
                 return
-            yield params, found
-            folds += [node for node in found["nodes"] if node["kind"] == "fold"]
-            offset = found["next"]
+            yield params, result
+            folds += [node for node in result["nodes"] if node["kind"] == "fold"]
+            offset = result["next"]
         for fold in folds:
             limit = min(BRANCH, fold["count"])
             params = {"parent": parent, "offset": fold["offset"], "limit": limit, "fold": 0}
-            found = self._ask("tree", **params)
-            if found is not None:
-                yield params, found
+            result = self._ask("tree", **params)
+            if result is not None:
+                yield params, result
 
-    def _sources(self) -> Iterator[Any]:
-        """Of each function the first call that is in the tree."""
-        seen: set[tuple[str, int]] = set()
+    def _source_answers(self) -> Iterator[Any]:
+        """The source of each function, with its first call in the tree."""
+        visited: set[tuple[str, int]] = set()
         for node in self._calls[:CALLS]:
             place = node["file"], node["line"]
-            if place not in seen:
-                seen.add(place)
+            if place not in visited:
+                visited.add(place)
                 yield "call", {"call": node["id"]}, self._ask("call", call=node["id"])
                 yield "source", {"call": node["id"]}, self._ask("source", call=node["id"])
 
-    def _graphs(self) -> Iterator[Any]:
+    def _graph_answers(self) -> Iterator[Any]:
         first = self._ask("graph")
         yield "graph", {}, first
         for which in range(first["graphs"] if first else 0):
             yield "graph", {"which": which}, self._ask("graph", which=which)
 
-    def _tensors(self, names: list[str]) -> Iterator[Any]:
+    def _tensor_answers(self, names: list[str]) -> Iterator[Any]:
         for name in names:
             params = {"name": name, "axis": "step"}
-            found = self._ask("tensors", **params)
-            yield "tensors", params, found
+            result = self._ask("tensors", **params)
+            yield "tensors", params, result
             yield "histogram", params | HISTOGRAM, self._ask("histogram", **params, **HISTOGRAM)
-            for index in _some((found or {}).get("index", []), SLICES):
-                params_ = {"name": name, "index": index, "px": SLICE_CELLS}
-                yield "slice", params_, self._ask("slice", **params_)
+            for index in _evenly_spaced((result or {}).get("index", []), SLICES):
+                slice_params = {"name": name, "index": index, "px": SLICE_CELLS}
+                yield "slice", slice_params, self._ask("slice", **slice_params)
 
     def _call_details(self) -> Iterator[Any]:
         for node in self._calls[:CALLS]:
             yield "call", {"call": node["id"]}, self._ask("call", call=node["id"])
 
-    def _points(self, names: list[str]) -> Iterator[Any]:
-        """What a click on a short curve leads to."""
+    def _point_answers(self, names: list[str]) -> Iterator[Any]:
+        """The points that a click on a short curve requests."""
         for name in names:
             curve = self.answers.get(self.address("series", name=name, axis="step"))
             if curve is not None and curve["total"] <= BRANCH:
                 for index in range(curve["total"]):
-                    found = self._ask("point", name=name, index=index)
-                    yield "point", {"name": name, "index": index}, self._point(found)
+                    result = self._ask("point", name=name, index=index)
+                    yield "point", {"name": name, "index": index}, self._without_code(result)
                 for x in dict.fromkeys(curve["x"]):
                     params = {"name": name, "axis": "step", "x": x}
-                    yield "point", params, self._point(self._ask("point", **params))
+                    yield "point", params, self._without_code(self._ask("point", **params))
 
-    def _point(self, found: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Who leaves the source out wants no line of it."""
-        return found if found is None or "source" in self._parts else found | {"code": None}
+    def _without_code(self, result: dict[str, Any] | None) -> dict[str, Any] | None:
+        """A point, without its line of code if the source is left out."""
+        return result if result is None or "source" in self._parts else result | {"code": None}
 
 
-def _some(items: list[int], count: int) -> list[int]:
-    """The first, the last, and some between."""
+def _evenly_spaced(items: list[int], count: int) -> list[int]:
+    """At most `count` items, evenly spaced, including the first and the last."""
     if len(items) <= count:
         return items
     return [items[round(place * (len(items) - 1) / (count - 1))] for place in range(count)]

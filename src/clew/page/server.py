@@ -1,7 +1,7 @@
-"""The server: who may ask, what is asked, and how it is told when something is the matter.
+"""The page's server: checks requests, routes them to answers, and reports errors.
 
-Every request must name a loopback host and carry the token (see access.py); what it gets can be neither framed (but by
-a notebook), kept nor sent on. Answers are made in threads: the loop only passes them on.
+Every request must name a loopback host and carry the token (see access.py). Headers forbid framing (except by a
+notebook), caching and referrers. Answers are computed in threads; the event loop only forwards them.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ LARGEST_BODY = 1 << 20
 _HOSTS = frozenset(["127.0.0.1", "localhost", "[::1]"])
 _HOST = re.compile(r"(\[::1\]|[^:\[\]]+)(?::\d{1,5})?")
 _SCRIPT = re.compile(rb"<script\b([^>]*)>(.*?)</script>", re.DOTALL | re.IGNORECASE)
-_ZIPPED_FROM = 1_000
+_COMPRESSED_FROM = 1_000
 
-#: The last word of a question about a run → where its answer is made. Loaded when it is first asked.
+#: The last part of an address about a run → the function that computes its answer, imported on first use.
 ANSWERS = {
     "": "overview:overview",
     "names": "overview:names",
@@ -83,20 +83,20 @@ def make_app(shelf: Shelf, access: Access, *, framed: bool = False) -> Any:
         Route(f"{run}/delete", server.delete, methods=["POST"]),
         Route(f"{run}/version", server.version),
         Route(run, server.about),
-        Route(f"{run}/{{what}}", server.about),
+        Route(f"{run}/{{question}}", server.about),
     ]
     app = Starlette(routes=routes, exception_handlers={404: _not_found, 405: _not_found})
     return Guard(app, access, framed)
 
 
-def answer(shelf: Shelf, id: str, what: str, query: Query) -> dict[str, Any]:
-    """The answer to a question about a run, also without a server: a report is made of these."""
-    module, _, name = ANSWERS[what].partition(":")
-    make = getattr(import_module(f"clew.page.answers.{module}"), name)
+def answer(shelf: Shelf, id: str, question: str, query: Query) -> dict[str, Any]:
+    """The answer to a question about a run; usable without a server, for reports."""
+    module, _, name = ANSWERS[question].partition(":")
+    compute = getattr(import_module(f"clew.page.answers.{module}"), name)
     with shelf.opened(id) as opened:
-        if what == "":
-            return make(opened, query, shelf.row(id))  # type: ignore[no-any-return]
-        return make(opened, query)  # type: ignore[no-any-return]
+        if question == "":
+            return compute(opened, query, shelf.row(id))  # type: ignore[no-any-return]
+        return compute(opened, query)  # type: ignore[no-any-return]
 
 
 class _Server:
@@ -104,81 +104,83 @@ class _Server:
         self._shelf = shelf
 
     async def page(self, request: Request) -> Response:
-        return await run_in_threadpool(_page, request)
+        return await run_in_threadpool(_page_response, request)
 
     async def runs(self, request: Request) -> Response:
         from clew.page.answers import runs
 
-        return await self._told(request, lambda: runs.runs(self._shelf))
+        return await self._respond(request, lambda: runs.runs(self._shelf))
 
     async def about(self, request: Request) -> Response:
-        id, what = request.path_params["id"], request.path_params.get("what", "")
-        if what not in ANSWERS or (not what and "what" in request.path_params):
+        id, question = request.path_params["id"], request.path_params.get("question", "")
+        if question not in ANSWERS or (not question and "question" in request.path_params):
             return _not_found(request)
         query = Query(dict(request.query_params))
-        response = await self._told(request, lambda: answer(self._shelf, id, what, query))
-        if what == "" and response.status_code == 200:
-            response.background = BackgroundTask(_warm, self._shelf, id)
+        response = await self._respond(request, lambda: answer(self._shelf, id, question, query))
+        if question == "" and response.status_code == 200:
+            response.background = BackgroundTask(_warm_up, self._shelf, id)
         return response
 
     async def version(self, request: Request) -> Response:
-        return await self._told(request, lambda: self._version(request.path_params["id"]))
+        return await self._respond(request, lambda: self._version(request.path_params["id"]))
 
     def _version(self, id: str) -> dict[str, Any]:
         opened = self._shelf.opened(id)
-        seen = opened.glance()
-        if seen is None:  # busy with an answer: what is known does for now
+        glimpse = opened.glance()
+        if glimpse is None:  # busy with an answer: the last known version is enough
             return {"version": opened.version, "status": self._shelf.row(id)["status"]}
-        return {"version": seen[0], "status": seen[1]}
+        return {"version": glimpse[0], "status": glimpse[1]}
 
     async def diff(self, request: Request) -> Response:
         from clew.page.answers.compare import compare
 
         query = Query(dict(request.query_params))
-        return await self._told(request, lambda: compare(self._shelf, query))
+        return await self._respond(request, lambda: compare(self._shelf, query))
 
     async def edit(self, request: Request) -> Response:
         from clew.page.answers import runs
 
-        return await self._changed(request, runs.edit)
+        return await self._respond_to_change(request, runs.edit)
 
     async def delete(self, request: Request) -> Response:
         from clew.page.answers import runs
 
-        return await self._changed(request, runs.delete)
+        return await self._respond_to_change(request, runs.delete)
 
-    async def _changed(self, request: Request, change: Callable[[Shelf, str, Any], Any]) -> Response:
-        body = await _body(request)
+    async def _respond_to_change(self, request: Request, change: Callable[[Shelf, str, Any], Any]) -> Response:
+        body = await _json_body(request)
         if body is None:
-            return refusal(400, "This is no JSON object, or a very long one.", "Load the page again.", "bad-query")
-        return await self._told(request, lambda: change(self._shelf, request.path_params["id"], body))
+            return refusal(
+                400, "The body is not a JSON object, or it is too long.", "Load the page again.", "bad-query"
+            )
+        return await self._respond(request, lambda: change(self._shelf, request.path_params["id"], body))
 
-    async def _told(self, request: Request, work: Callable[[], dict[str, Any]]) -> Response:
-        return await run_in_threadpool(_told, request, work)
+    async def _respond(self, request: Request, work: Callable[[], dict[str, Any]]) -> Response:
+        return await run_in_threadpool(_response_of, request, work)
 
 
-def _warm(shelf: Shelf, id: str) -> None:
-    """What will be asked next, made while the browser draws."""
+def _warm_up(shelf: Shelf, id: str) -> None:
+    """Compute what the page will request next, while the browser draws."""
     try:
         shelf.opened(id).warm()
-    except Exception:  # whoever asks is told
+    except Exception:  # the request itself will report it
         pass
 
 
-def _told(request: Request, work: Callable[[], dict[str, Any]]) -> Response:
+def _response_of(request: Request, work: Callable[[], dict[str, Any]]) -> Response:
     try:
-        return _sent(as_json(work()), "application/json", request)
+        return _compressed(as_json(work()), "application/json", request)
     except ClewError as error:
         return refusal(status_of(error), error.what, error.remedy, error.slug)
     except OSError as error:
-        what = f"The run cannot be read: {error.strerror or error}."
-        return refusal(500, what, "Look at the folder; `clew show` may say more.", "unreadable")
-    except Exception as error:  # whatever is odd about a run: the page stays up, and says so
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{Path(last.filename).name}:{last.lineno}"
-        trouble.report(f"page-{where}", f"the page could not answer {request.url.path}, at {where}", cause=error)
-        what = f"clew could not answer this ({type(error).__name__}: {str(error)[:200]}, at {where})."
-        return refusal(500, what, "This is a mistake in clew. Please report it with this line.", "page-trouble")
+        message = f"The run cannot be read: {error.strerror or error}."
+        return refusal(500, message, "Look at the folder; `clew show` may say more.", "unreadable")
+    except Exception as error:  # whatever is wrong with a run, the page keeps working and reports it
+        last_frame = traceback.extract_tb(error.__traceback__)[-1]
+        location = f"{Path(last_frame.filename).name}:{last_frame.lineno}"
+        trouble.report(f"page-{location}", f"the page could not answer {request.url.path}, at {location}", cause=error)
+        message = f"clew could not answer this ({type(error).__name__}: {str(error)[:200]}, at {location})."
+        return refusal(500, message, "This is a bug in clew. Please report it with this line.", "page-trouble")
 
 
 def status_of(error: ClewError) -> int:
@@ -191,8 +193,8 @@ def status_of(error: ClewError) -> int:
     return 500
 
 
-def refusal(status: int, what: str, remedy: str, slug: str) -> Response:
-    return Response(as_json({"error": what, "remedy": remedy, "slug": slug}), status, media_type="application/json")
+def refusal(status: int, message: str, remedy: str, slug: str) -> Response:
+    return Response(as_json({"error": message, "remedy": remedy, "slug": slug}), status, media_type="application/json")
 
 
 def _not_found(request: Request, error: Exception | None = None) -> Response:
@@ -202,8 +204,8 @@ def _not_found(request: Request, error: Exception | None = None) -> Response:
     )
 
 
-async def _body(request: Request) -> dict[str, Any] | None:
-    """The JSON object that was sent; None of anything else."""
+async def _json_body(request: Request) -> dict[str, Any] | None:
+    """The JSON object in the request; None for anything else."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         return None
     data = b""
@@ -218,12 +220,12 @@ async def _body(request: Request) -> dict[str, Any] | None:
     return body if isinstance(body, dict) else None
 
 
-def _sent(data: bytes, kind: str, request: Request) -> Response:
-    if len(data) < _ZIPPED_FROM or "gzip" not in request.headers.get("accept-encoding", ""):
-        return Response(data, media_type=kind)
+def _compressed(data: bytes, media_type: str, request: Request) -> Response:
+    if len(data) < _COMPRESSED_FROM or "gzip" not in request.headers.get("accept-encoding", ""):
+        return Response(data, media_type=media_type)
     headers = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
-    # Loopback is quick: little is won by squeezing harder, but for those who forward the port.
-    return Response(gzip.compress(data, 1, mtime=0), media_type=kind, headers=headers)
+    # Light compression: loopback is fast, and only users who forward the port gain from it.
+    return Response(gzip.compress(data, 1, mtime=0), media_type=media_type, headers=headers)
 
 
 # ---- the page itself
@@ -238,14 +240,14 @@ def read_page() -> bytes:
 
 
 def script_hashes(page: bytes) -> list[str]:
-    """What a Content-Security-Policy calls the scripts inside the page: nothing else may run."""
+    """The hashes of the page's scripts for a Content-Security-Policy that allows no others."""
     bodies = [body for attributes, body in _SCRIPT.findall(page) if b"json" not in attributes]
     digests = (base64.b64encode(hashlib.sha256(body).digest()).decode("ascii") for body in bodies)
     return [f"'sha256-{digest}'" for digest in digests]
 
 
 def policy(page: bytes, connect: str) -> str:
-    """Nothing from outside, nothing that is not in the page."""
+    """A Content-Security-Policy that allows only what is in the page itself."""
     scripts = " ".join(script_hashes(page)) or "'none'"
     return (
         f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; font-src data:; "
@@ -253,31 +255,33 @@ def policy(page: bytes, connect: str) -> str:
     )
 
 
-def _page(request: Request, token: str = "") -> Response:
+def _page_response(request: Request, token: str = "") -> Response:
     """The page; with the token inside, for a notebook's frame."""
     try:
         page = read_page()
     except PageError as error:
-        return Response(_notice("The page is missing", f"{error.what} {error.remedy}"), 503, media_type="text/html")
+        return Response(
+            _notice_page("The page is missing", f"{error.what} {error.remedy}"), 503, media_type="text/html"
+        )
     if token:
         page = page.replace(b"<head>", b'<head><meta name="clew-token" content="%s">' % token.encode(), 1)
-    response = _sent(page, "text/html", request)
+    response = _compressed(page, "text/html", request)
     response.headers["Content-Security-Policy"] = policy(page, "'self'")
     return response
 
 
-def _notice(title: str, text: str) -> str:
-    """A page of a few words, for people."""
+def _notice_page(title: str, text: str) -> str:
+    """A page with a short message."""
     style = "font:16px/1.5 system-ui,sans-serif;max-width:36em;margin:4em auto;padding:0 1em"
     head = f"<!doctype html><meta charset=utf-8><title>clew</title><body style='{style}'>"
     return f"{head}<h1>{html.escape(title)}</h1><p>{html.escape(text)}</p>"
 
 
-# ---- who may ask
+# ---- access
 
 
 class Guard:
-    """Around everything: the host, the token, and headers that keep the page to itself."""
+    """Wraps the application: checks host and token, and adds headers that isolate the page."""
 
     def __init__(self, app: Any, access: Access, framed: bool) -> None:
         self._app = app
@@ -292,45 +296,45 @@ class Guard:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        response = _wrong_host(request) or self._opened(request) or self._refused(request)
+        response = _refusal_of_host(request) or self._response_to_code(request) or self._refusal_of(request)
         await (response or self._app)(scope, receive, self._with_headers(send))
 
-    def _opened(self, request: Request) -> Response | None:
-        """The answer to a browser that comes with a code, if it does."""
+    def _response_to_code(self, request: Request) -> Response | None:
+        """The response to a browser that sends a code; None without a code."""
         kind, _, code = request.url.path.removeprefix("/").partition("/")
         if request.method != "GET":
             return None
         if kind == "frame" and self._framed and self._access.is_frame_code(code):
-            return _page(request, self._access.token)
+            return _page_response(request, self._access.token)
         if kind != "open":
             return None
         route = self._access.redeem(code)
         if route is not None:
-            response = _leading_to(f"/#{route}", request)
+            response = _redirect(f"/#{route}", request)
             response.headers["Set-Cookie"] = self._access.cookie(request)
             return response
-        if self._access.allows(request):  # this browser has used it before
-            return _leading_to("/", request)
-        text = f"This address works once, and was used. In the browser that used it, open {_root(request)}."
+        if self._access.allows(request):  # this browser has used the code before
+            return _redirect("/", request)
+        text = f"This address works once, and was used. In the browser that used it, open {_root_address(request)}."
         text += " For another browser, take the newest address that `clew view` printed."
-        return Response(_notice("Used before", text), 403, media_type="text/html")
+        return Response(_notice_page("Used before", text), 403, media_type="text/html")
 
-    def _refused(self, request: Request) -> Response | None:
+    def _refusal_of(self, request: Request) -> Response | None:
         if request.method not in ("GET", "HEAD", "POST"):
-            return refusal(405, f"{request.method} means nothing here.", "", "nothing-here")
+            return refusal(405, f"The method {request.method} is not supported.", "", "nothing-here")
         if self._access.allows(request):
             return None
-        what = "This browser has not been let in: it has no token, or that of another server."
+        message = "This browser has not been let in: it has no token, or that of another server."
         remedy = "Open the newest address that `clew view` printed."
         if request.url.path == "/":
-            return Response(_notice("Not this way", f"{what} {remedy}"), 403, media_type="text/html")
-        return refusal(403, what, remedy, "wrong-token")
+            return Response(_notice_page("Not this way", f"{message} {remedy}"), 403, media_type="text/html")
+        return refusal(403, message, remedy, "wrong-token")
 
     def _with_headers(self, send: Send) -> Send:
-        async def sending(message: MutableMapping[str, Any]) -> None:
+        async def send_with_headers(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                given = {name.lower() for name, _ in message["headers"]}
-                wanted = {
+                present = {name.lower() for name, _ in message["headers"]}
+                headers = {
                     b"content-security-policy": b"default-src 'none'; style-src 'unsafe-inline'",
                     b"referrer-policy": b"no-referrer",
                     b"x-content-type-options": b"nosniff",
@@ -338,15 +342,15 @@ class Guard:
                     b"cross-origin-resource-policy": b"same-origin",
                 }
                 if not self._framed:
-                    wanted[b"x-frame-options"] = b"DENY"
-                added = [(name, value) for name, value in wanted.items() if name not in given]
+                    headers[b"x-frame-options"] = b"DENY"
+                added = [(name, value) for name, value in headers.items() if name not in present]
                 message = {**message, "headers": [*message["headers"], *added]}
             await send(message)
 
-        return sending
+        return send_with_headers
 
 
-def _wrong_host(request: Request) -> Response | None:
+def _refusal_of_host(request: Request) -> Response | None:
     host = _HOST.fullmatch(request.headers.get("host", ""))
     if host is not None and host[1].lower() in _HOSTS:
         return None
@@ -358,12 +362,12 @@ def _wrong_host(request: Request) -> Response | None:
     )
 
 
-def _root(request: Request) -> str:
+def _root_address(request: Request) -> str:
     return f"http://{request.headers.get('host', '')}/"
 
 
-def _leading_to(target: str, request: Request) -> Response:
-    """On to another page. A browser that comes from another site, or from a file, follows redirects without cookies."""
+def _redirect(target: str, request: Request) -> Response:
+    """Redirect to a page. Browsers that come from another site or a file follow redirects without cookies."""
     if not is_from_other_site(request):
         return RedirectResponse(target, 303)
     head = f'<!doctype html><meta charset=utf-8><meta http-equiv="refresh" content="0; url={html.escape(target)}">'

@@ -1,4 +1,4 @@
-"""The page, served: a socket on loopback, a thread; the browser, or a frame in a notebook."""
+"""Serves the page on a loopback socket from a thread, and opens it in a browser or in a notebook frame."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from clew.page.access import Access
 from clew.page.shelf import Shelf, run_id
 
 HOST = "127.0.0.1"
-PORT = 8412  # unless it is taken: always the same, so that one can forward it
-PATIENCE = 10.0  # seconds for the server to begin
+PORT = 8412  # unless in use; always the same, so that it can be forwarded
+PATIENCE = 10.0  # seconds to wait for the server to start
 _HEIGHT = 760
 
 
 class Served:
-    """A server that runs in a thread of this process. A notebook shows its page; `close()` ends it."""
+    """A server in a thread of this process. A notebook shows its page; `close()` stops it."""
 
     def __init__(self, shelf: Shelf, *, port: int | None = None, framed: bool = False) -> None:
         import uvicorn
@@ -40,13 +40,13 @@ class Served:
         self._access = Access()
         self._framed = framed
         self._code = ""
-        self._handovers: list[TemporaryDirectory[str]] = []  # what browsers were given, until the server ends
-        self._socket = bound(port)
+        self._handovers: list[TemporaryDirectory[str]] = []  # files handed to browsers, deleted when the server stops
+        self._socket = bound_socket(port)
         self.port = int(self._socket.getsockname()[1])
         config = uvicorn.Config(
             make_app(shelf, self._access, framed=framed),
             log_level="error",
-            access_log=False,  # it would write the codes
+            access_log=False,  # it would log the codes
             lifespan="off",
             server_header=False,
             timeout_graceful_shutdown=1,
@@ -69,16 +69,16 @@ class Served:
             time.sleep(0.005)
         if not self._server.started:
             self.close()
-            raise PageError("no-server", "The page's server did not begin.", "Try again, with another --port.")
+            raise PageError("no-server", "The page's server did not start.", "Try again, with another --port.")
 
     @property
     def token(self) -> str:
-        """For scripts: `Authorization: Bearer <token>`."""
+        """The token for scripts: `Authorization: Bearer <token>`."""
         return self._access.token
 
     @property
     def address(self) -> str:
-        """Lets one browser in, at the page that was asked for. Used once, it is another; a frame's stays."""
+        """An address that admits one browser; once used, a new one is made. The address of a frame stays the same."""
         if self._framed:
             return f"http://{HOST}:{self.port}/frame/{self._access.frame_code}#{self.route}"
         if not self._access.is_unused(self._code):
@@ -86,15 +86,15 @@ class Served:
         return f"http://{HOST}:{self.port}/open/{self._code}"
 
     def at(self, route: str) -> Served:
-        """The same server, at another page."""
-        other = copy.copy(self)
-        other.route, other._code = route, ""
-        return other
+        """The same server, opened at another page."""
+        copied = copy.copy(self)
+        copied.route, copied._code = route, ""
+        return copied
 
     def open_browser(self) -> bool:
-        """Whether a browser was opened. It is given a file that only this user can read, and that leads to the page.
+        """Open a browser, and return whether that worked. It gets a file that only this user can read.
 
-        Everybody on the machine can read the command line of a browser, so no code may stand there.
+        Every user of the machine can read the command line of a browser, so it must not contain a code.
         """
         self._handovers.append(TemporaryDirectory(prefix="clew_view_"))  # of mode 700
         file = Path(self._handovers[-1].name) / "open.html"
@@ -108,7 +108,7 @@ class Served:
         return self._thread.is_alive()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Until it ends, or Ctrl-C, or for so many seconds; whether it has ended."""
+        """Wait until the server stops, Ctrl-C, or for `seconds`; returns whether it has stopped."""
         if seconds is not None:
             self._thread.join(seconds)
             return not self._thread.is_alive()
@@ -131,50 +131,50 @@ class Served:
         return f'<iframe src="{address}" width="100%" height="{_HEIGHT}" style="{style}"></iframe>'
 
 
-def bound(port: int | None) -> socket.socket:
-    """A socket on loopback: at this port, or else at the usual one, or else at any that is free."""
+def bound_socket(port: int | None) -> socket.socket:
+    """A loopback socket at this port; without a port at the usual one, or else at any free one."""
     if port is not None and not 0 <= port <= 65535:
-        raise OptionError("bad-port", f"--port {port} is no port.", "Give a number from 1 to 65535.")
-    for wanted in (PORT, 0) if port is None else (port,):
-        found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        raise OptionError("bad-port", f"--port {port} is not a valid port.", "Give a number from 1 to 65535.")
+    for candidate in (PORT, 0) if port is None else (port,):
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             if os.name == "posix":
-                found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            found.bind((HOST, wanted))
-            found.listen(64)
-            return found
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((HOST, candidate))
+            listener.listen(64)
+            return listener
         except OSError as error:
-            found.close()
-            if wanted and port is None:
+            listener.close()
+            if candidate and port is None:
                 continue
-            raise _no_port(wanted, error) from error
+            raise _port_error(candidate, error) from error
     raise AssertionError("one of the ports was tried last")
 
 
-def _no_port(port: int, error: OSError) -> PageError:
+def _port_error(port: int, error: OSError) -> PageError:
     if error.errno == errno.EADDRINUSE:
-        what = f"Port {port} is in use by another program."
-        return PageError("port-in-use", what, "Give another --port; without one, a free port is chosen.")
-    what = f"Port {port} cannot be opened: {error.strerror or error}."
-    return PageError("port-in-use", what, "Give another --port, above 1023; without one, a free port is chosen.")
+        message = f"Port {port} is in use by another program."
+        return PageError("port-in-use", message, "Give another --port; without one, a free port is chosen.")
+    message = f"Port {port} cannot be opened: {error.strerror or error}."
+    return PageError("port-in-use", message, "Give another --port, above 1023; without one, a free port is chosen.")
 
 
 # ---- what is shown first
 
 
 def route_to(folders: list[Path]) -> str:
-    """The page to begin with: the list, a run, or the curves of several runs together."""
+    """The first page to show: the list, one run, or the curves of several runs together."""
     if not folders:
         return "/"
-    first, *others = (run_id(folder.absolute()) for folder in folders)
-    return f"/run/{first}/series?runs={quote(','.join(others))}" if others else f"/run/{first}"
+    first, *further = (run_id(folder.absolute()) for folder in folders)
+    return f"/run/{first}/series?runs={quote(','.join(further))}" if further else f"/run/{first}"
 
 
 # ---- browsers and notebooks
 
 
 def open_browser(address: str) -> bool:
-    """Whether a browser was opened; none is tried where it could only open in the terminal."""
+    """Open a browser, and return whether that worked; browsers in the terminal are not tried."""
     graphical = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
     if not graphical and not os.environ.get("BROWSER"):
         return False
@@ -185,7 +185,7 @@ def open_browser(address: str) -> bool:
 
 
 def in_notebook() -> bool:
-    """Whether this is the kernel of a notebook."""
+    """Whether this process is a notebook kernel."""
     ipython: Any = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return shell is not None and "IPKernelApp" in getattr(shell, "config", {})
@@ -196,7 +196,7 @@ _lock = threading.Lock()
 
 
 def view(run: Path) -> Served:
-    """The page of a run: in a notebook a frame, elsewhere in the browser. One server serves all of a process."""
+    """Open the page of a run: a frame in a notebook, else the browser. One server serves the whole process."""
     framed = in_notebook()
     base = env.runs_folder()
     with _lock:
@@ -204,7 +204,7 @@ def view(run: Path) -> Served:
         if served is None or not served.alive:
             served = _serving[base, framed] = Served(Shelf(base), framed=framed)
     served.shelf.add(run)
-    found = served.at(route_to([run]))
+    page = served.at(route_to([run]))
     if not framed:
-        found.open_browser()
-    return found
+        page.open_browser()
+    return page

@@ -1,6 +1,6 @@
-"""The runs the page can show: those under one folder, and those it was given beside. Known to the page by ids alone.
+"""Holds the runs that the page can show: those under one folder, and others added to them. The page knows only ids.
 
-No path ever comes from the browser: an id is looked up in a table that was made by reading the folder.
+The browser never sends a path: an id is looked up in a table made by reading the folder.
 """
 
 from __future__ import annotations
@@ -18,43 +18,43 @@ from clew.errors import ClewError, PageError, UnknownNameError
 from clew.history import status as how_it_ended
 from clew.history.find import run_folders
 from clew.page.cache import Cache
-from clew.page.opened import Opened
+from clew.page.opened import OpenedRun
 from clew.page.plain import number
 from clew.show.text import brief
 from clew.store.folder import read_meta
 from clew.store.format import META_NAME, SHARDS_NAME
 
-SECONDS = 0.5  # between two looks at the folder
-OPEN = 6  # runs that are held open
+SECONDS = 0.5  # between two scans of the folder
+OPEN = 6  # runs that are kept open
 STATUSES = ("running", "finished", "incomplete", "failed", "interrupted", "exited", "killed")
 
 
 class Shelf:
-    """All runs by id. Those under `base` can be renamed and deleted, others only looked at."""
+    """All runs by id. Runs under `base` can be renamed and deleted, others are read-only."""
 
-    def __init__(self, base: Path, given: list[Path] | None = None) -> None:
+    def __init__(self, base: Path, extra_folders: list[Path] | None = None) -> None:
         self.base = base.absolute()
-        self._given = [folder.absolute() for folder in given or []]
+        self._extra_folders = [folder.absolute() for folder in extra_folders or []]
         self._lock = threading.RLock()
         self._folders: dict[str, Path] = {}
-        self._looked = 0.0
-        self._opened: OrderedDict[str, Opened] = OrderedDict()
+        self._scanned_at = 0.0
+        self._opened: OrderedDict[str, OpenedRun] = OrderedDict()
         self._rows: dict[str, tuple[Any, dict[str, Any]]] = {}
         self._cache = Cache()
 
     def add(self, folder: Path) -> None:
-        """One more run to look at, wherever it is."""
+        """Add a run from any place."""
         with self._lock:
-            if folder.absolute() not in self._given:
-                self._given.append(folder.absolute())
-                self._looked = 0.0
+            if folder.absolute() not in self._extra_folders:
+                self._extra_folders.append(folder.absolute())
+                self._scanned_at = 0.0
 
-    # ---- which there are
+    # ---- the list of runs
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each run, the newest first."""
+        """A row per run, newest first."""
         with self._lock:
-            self._look()
+            self._scan()
             folders = list(self._folders.items())
         return [self._row(id, folder) for id, folder in reversed(folders)]
 
@@ -62,44 +62,44 @@ class Shelf:
         return self._row(id, self.folder(id))
 
     def folder(self, id: str) -> Path:
-        """Where a run is. One that was there, and is no more, says so when it is read."""
+        """The folder of a run. If it was deleted since, reading it reports that."""
         with self._lock:
             if id not in self._folders:
-                self._look(now=True)
+                self._scan(force=True)
             if id in self._folders:
                 return self._folders[id]
-        what = "There is no such run: it was deleted or moved, or is of another folder."
-        raise UnknownNameError("no-such-run", what, "Go back to the list of runs and choose another.")
+        message = "There is no such run: it was deleted or moved, or is of another folder."
+        raise UnknownNameError("no-such-run", message, "Go back to the list of runs and choose another.")
 
-    def _look(self, now: bool = False) -> None:
-        if not now and time.monotonic() - self._looked < SECONDS:
+    def _scan(self, force: bool = False) -> None:
+        if not force and time.monotonic() - self._scanned_at < SECONDS:
             return
-        found = dict.fromkeys([*self._given, *run_folders(self.base)])
-        self._folders = {**{id: path for id, path in self._folders.items() if id in self._opened}, **_by_id(found)}
-        self._looked = time.monotonic()
+        folders = dict.fromkeys([*self._extra_folders, *run_folders(self.base)])
+        self._folders = {**{id: path for id, path in self._folders.items() if id in self._opened}, **_by_id(folders)}
+        self._scanned_at = time.monotonic()
 
     def forget(self, id: str) -> None:
-        """After its folder was deleted."""
+        """Drop everything about a run whose folder was deleted."""
         with self._lock:
             self._folders.pop(id, None)
             self._opened.pop(id, None)
             self._rows.pop(id, None)
-            self._looked = 0.0
+            self._scanned_at = 0.0
             self._cache.forget(lambda key: key[0] == id)
 
-    # ---- one of them
+    # ---- one run
 
-    def opened(self, id: str) -> Opened:
+    def opened(self, id: str) -> OpenedRun:
         folder = self.folder(id)
         with self._lock:
-            found = self._opened.pop(id, None) or Opened(id, folder, self._cache)
-            self._opened[id] = found
+            opened = self._opened.pop(id, None) or OpenedRun(id, folder, self._cache)
+            self._opened[id] = opened
             while len(self._opened) > OPEN:
                 self._opened.popitem(last=False)
-            return found
+            return opened
 
     def is_ours(self, folder: Path) -> bool:
-        """Whether it lies under the base folder, without a link anywhere between."""
+        """Whether a folder is under the base folder without any symbolic link in between."""
         try:
             parts = folder.relative_to(self.base).parts
         except ValueError:
@@ -110,17 +110,17 @@ class Shelf:
         return all(_is_folder(step) for step in steps)
 
     def _row(self, id: str, folder: Path) -> dict[str, Any]:
-        signature = _signature(folder)
-        held = self._rows.get(id)
-        if held is not None and held[0] == signature and held[1]["status"] != "running":
-            return held[1]
+        signature = _meta_signature(folder)
+        cached = self._rows.get(id)
+        if cached is not None and cached[0] == signature and cached[1]["status"] != "running":
+            return cached[1]
         row = run_row(id, folder)
         self._rows[id] = signature, row
         return row
 
 
 def run_id(folder: Path) -> str:
-    """The same for the same folder every time, so that addresses stay good."""
+    """An id that is always the same for a folder, so that addresses stay valid."""
     return blake2b(os.fsencode(folder), digest_size=8).hexdigest()
 
 
@@ -129,7 +129,7 @@ def _by_id(folders: Any) -> dict[str, Path]:
 
 
 def run_row(id: str, folder: Path) -> dict[str, Any]:
-    """A line of the list of runs."""
+    """One row of the list of runs."""
     problem = None
     meta: dict[str, Any] = {}
     try:
@@ -141,23 +141,23 @@ def run_row(id: str, folder: Path) -> dict[str, Any]:
     begin, end = meta.get("started_ns"), meta.get("ended_ns")
     if status == "running":
         end = time.time_ns()
-    known = type(begin) is int and type(end) is int
+    has_duration = type(begin) is int and type(end) is int
     return {
         "id": id,
         "name": str(meta.get("name") or folder.name),
         "tags": tags_of(meta),
         "started": number(begin / 1e9) if type(begin) is int else None,
-        "duration": max((end - begin) / 1e9, 0.0) if known else None,  # type: ignore[operator]
+        "duration": max((end - begin) / 1e9, 0.0) if has_duration else None,  # type: ignore[operator]
         "status": status if status in STATUSES else "killed",
         "error": str(meta["error"]) if meta.get("error") else None,
-        "size": _size(folder),
+        "size": _folder_size(folder),
         "path": str(folder),
         "problem": problem,
     }
 
 
 def tags_of(meta: dict[str, Any]) -> dict[str, str]:
-    """Tags as text; they may be anything JSON can say."""
+    """Tags as text; in the file they may be any JSON."""
     tags = meta.get("tags")
     if not isinstance(tags, dict):
         return {}
@@ -171,22 +171,22 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def _signature(folder: Path) -> tuple[int, int] | None:
+def _meta_signature(folder: Path) -> tuple[int, int] | None:
     try:
-        found = (folder / META_NAME).lstat()
+        stat_result = (folder / META_NAME).lstat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return stat_result.st_mtime_ns, stat_result.st_size
 
 
-def _size(folder: Path) -> int:
-    """Bytes of all plain files in it; no link is followed."""
+def _folder_size(folder: Path) -> int:
+    """The size of all regular files in a folder; links are not followed."""
     total = 0
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
-                    total += _size(Path(entry.path))
+                    total += _folder_size(Path(entry.path))
                 elif entry.is_file(follow_symlinks=False):
                     total += entry.stat(follow_symlinks=False).st_size
     except OSError:
@@ -194,6 +194,6 @@ def _size(folder: Path) -> int:
     return total
 
 
-def outside(folder: Path, base: Path) -> PageError:
-    what = f"{folder} is not a run under {base}; the page changes only those."
-    return PageError("run-elsewhere", what, "Start `clew view` with CLEW_DIR set to the folder it is in.")
+def run_elsewhere_error(folder: Path, base: Path) -> PageError:
+    message = f"{folder} is not a run under {base}; the page changes only those."
+    return PageError("run-elsewhere", message, "Start `clew view` with CLEW_DIR set to the folder it is in.")

@@ -1,4 +1,4 @@
-"""A table that fits its terminal: what identifies a row and what is judged stay whole, the rest shrinks or goes."""
+"""Lays out tables that fit the terminal: essential columns stay whole, others shrink or disappear."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 ALWAYS = 0
 _GAP = 2  # spaces between columns
-_NARROWEST = 8  # to which a column that folds may shrink
+_NARROWEST = 8  # the width to which a folding column may shrink
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """How a column gives way when the terminal is narrow."""
+    """A column, and how it shrinks when the terminal is narrow."""
 
     name: str = ""
     right: bool = False
-    optional: int = ALWAYS  # those with the largest number are left out first
-    least: int | None = None  # so narrow may it become, ending in an ellipsis; None: not at all
-    folds: bool = False  # it goes on in the next line instead
+    optional: int = ALWAYS  # columns with the largest number are dropped first
+    least: int | None = None  # the smallest width, with an ellipsis at the end; None: it never shrinks
+    folds: bool = False  # wraps to the next line instead
     style: str = ""
 
     def least_width(self, natural: int) -> int:
@@ -38,7 +38,7 @@ class Column:
 
 
 class Columns:
-    """Rows under column names. In a pipe, cells are separated by tabs and nothing is cut or padded."""
+    """Rows under column names. In a pipe, cells are separated by tabs, neither cut nor padded."""
 
     def __init__(self, columns: Iterable[Column], *, header: bool = True) -> None:
         self._columns = list(columns)
@@ -58,7 +58,9 @@ class Columns:
     def _separated_by_tabs(self) -> Iterator[Segment]:
         header = [[Text(column.name) for column in self._columns]] if self._header else []
         for cells in [*header, *self._rows]:
-            yield Segment("\t".join(cell.plain for cell in cells).rstrip("\t"))  # as text, rich would expand the tabs
+            yield Segment(
+                "\t".join(cell.plain for cell in cells).rstrip("\t")
+            )  # a Text would make rich expand the tabs
             yield Segment.line()
 
     def _natural_width(self, place: int) -> int:
@@ -66,7 +68,7 @@ class Columns:
         return max(cells, len(self._columns[place].name)) if cells and self._header else cells
 
     def _widths(self, natural: list[int], available: int) -> dict[int, int]:
-        """The width of each column that is shown, by its place."""
+        """The width of each column shown, by its index."""
         shown = [place for place, width in enumerate(natural) if width]
         least = {place: self._columns[place].least_width(natural[place]) for place in shown}
         while _total(least[place] for place in shown) > available:
@@ -80,9 +82,11 @@ class Columns:
             if not elastic:
                 break
             widest = max(elastic, key=lambda place: widths[place])
-            others = [widths[place] for place in elastic if place != widest]
-            down_to = max(least[widest], min(max(others, default=0), widths[widest] - 1), widths[widest] - excess)
-            widths[widest] = down_to
+            other_widths = [widths[place] for place in elastic if place != widest]
+            new_width = max(
+                least[widest], min(max(other_widths, default=0), widths[widest] - 1), widths[widest] - excess
+            )
+            widths[widest] = new_width
         return widths
 
     def _table(self, widths: dict[int, int]) -> Table:

@@ -1,8 +1,8 @@
-"""Folding: what a loop does a thousand times is shown once, counted, and shown once more at its end.
+"""Folds repeated events: the rounds of a loop are shown as the first, a count, and the last.
 
-Everything that happens in a call has a *shape*: of a change its name, line and kind of value; of a call its function,
-the kinds of its inputs and result, and the shapes of all that happened in it. Equal shapes in a row fold, also in
-rounds (f, g, f, g); whatever differs stands on its own.
+Every event in a call has a *shape*: for a change its name, line and kind of value; for a call its function, the kinds
+of its inputs and result, and the shapes of all events in it. Consecutive equal shapes fold, also in rounds
+(f, g, f, g); events that differ stand on their own.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 
 from clew.show.values import Look
 
-LONGEST_ROUND = 12  # events of one time round a loop
-FEWEST = 3  # rounds that are folded: the first, the last, and one between
-LOOKED_AT = 3_000  # calls that are read to find shapes, for one picture
-ONE_CHANGE = 0.1  # of a call, in these counts: what reading a change costs
-LARGEST = 300  # calls of one shape, with all it called; a larger one stands on its own, and folds inside
+LONGEST_ROUND = 12  # events in one round of a loop
+FEWEST = 3  # rounds needed to fold: the first, the last, and one between
+LOOKED_AT = 3_000  # calls read to find shapes, per picture
+ONE_CHANGE = 0.1  # the cost of reading a change, relative to a call
+LARGEST = 300  # calls in one shape, including all it called; a larger call stands on its own and folds inside
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """`count` rounds of `period` events each, alike, from `start` on."""
+    """`count` equal rounds of `period` events each, beginning at `start`."""
 
     start: int
     period: int = 1
@@ -35,103 +35,103 @@ class Group:
 
 
 def groups(shapes: Sequence[Hashable]) -> Iterator[Group]:
-    """The events in order, in groups of equal rounds; what does not repeat often enough is a group of one."""
+    """The events in order, in groups of equal rounds; an event that does not repeat often enough is its own group."""
     at = 0
     while at < len(shapes):
-        found = _best(shapes, at)
-        yield found
-        at = found.end
+        group = _best_group(shapes, at)
+        yield group
+        at = group.end
 
 
-def _best(shapes: Sequence[Hashable], at: int) -> Group:
-    """The group that begins here and covers most; of equals the one with the shortest round."""
+def _best_group(shapes: Sequence[Hashable], at: int) -> Group:
+    """The group that begins here and covers the most events; among equals, the one with the shortest round."""
     best = Group(at)
     for period in range(1, min(LONGEST_ROUND, (len(shapes) - at) // FEWEST) + 1):
-        count = _rounds(shapes, at, period)
+        count = _count_rounds(shapes, at, period)
         if count >= FEWEST and count * period > best.period * best.count:
             best = Group(at, period, count)
     return best
 
 
-def _rounds(shapes: Sequence[Hashable], at: int, period: int) -> int:
-    same = at + period
-    while same < len(shapes) and shapes[same] == shapes[same - period]:
-        same += 1
-    return (same - at) // period
+def _count_rounds(shapes: Sequence[Hashable], at: int, period: int) -> int:
+    end = at + period
+    while end < len(shapes) and shapes[end] == shapes[end - period]:
+        end += 1
+    return (end - at) // period
 
 
 def is_call(event: Any) -> bool:
-    """Whether an event is a call; else it is a change."""
+    """Whether an event is a call rather than a change."""
     return hasattr(event, "duration")
 
 
 def fresh(change: Any) -> Any:
-    """A copy to read the value from: a change keeps what it read, and thousands of arrays would stay in memory."""
+    """A copy to read the value from: a change caches what it read, which would keep thousands of arrays in memory."""
     return copy.copy(change)
 
 
 class Shapes:
-    """The shapes of events, each found once; as small numbers, so that comparing is cheap."""
+    """The shapes of events, each computed once and numbered, so that comparing is cheap."""
 
     def __init__(self, events: Callable[[Any], Sequence[Any]], budget: float = LOOKED_AT) -> None:
         self._events = events
-        self._left = budget
+        self._budget = budget
         self._numbers: dict[Hashable, int] = {}
-        self._found: dict[Any, Hashable] = {}
+        self._shape_of_call: dict[Any, Hashable] = {}
 
     @property
     def exhausted(self) -> bool:
-        """Whether as many calls were read as one picture is worth."""
-        return self._left <= 0
+        """Whether the budget of one picture is used up."""
+        return self._budget <= 0
 
     def of(self, event: Any) -> Hashable:
-        """The shape of a change or a call; equal to no other for a call that raised, or beyond the budget.
+        """The shape of a change or call; a unique object for a call that raised or exceeds the budget.
 
-        Without recursion: recorded recursion may be deeper than ours may go.
+        Not recursive, because recorded recursion may exceed the limit of this process.
         """
-        open_: list[tuple[Any, Iterator[Any], list[Hashable], float]] = []
-        enough = self._left - LARGEST
-        shape = self._begun(event, open_)
-        while open_:
-            if self._left < max(enough, 0):
-                return self._given_up(open_)
-            call, events, inside, _ = open_[-1]
+        open_calls: list[tuple[Any, Iterator[Any], list[Hashable], float]] = []
+        least_budget = self._budget - LARGEST
+        shape = self._shape_or_open(event, open_calls)
+        while open_calls:
+            if self._budget < max(least_budget, 0):
+                return self._give_up(open_calls)
+            call, events, shapes, _ = open_calls[-1]
             if shape is not None:
-                inside.append(shape)
+                shapes.append(shape)
             following = next(events, None)
             if following is not None:
-                shape = self._begun(following, open_)
+                shape = self._shape_or_open(following, open_calls)
             else:
-                open_.pop()
-                shape = self._found[call] = self._closed(call, inside)
+                open_calls.pop()
+                shape = self._shape_of_call[call] = self._shape_of_closed(call, shapes)
         return shape
 
-    def _begun(self, event: Any, open_: list[Any]) -> Hashable | None:
-        """Its shape if that is known at once; None for a call that was opened to look inside."""
+    def _shape_or_open(self, event: Any, open_calls: list[Any]) -> Hashable | None:
+        """The shape if it is available at once; None for a call, which is opened instead."""
         if not is_call(event):
-            self._left -= ONE_CHANGE
+            self._budget -= ONE_CHANGE
             return self._number(("change", event.name, event.line, Look(fresh(event).value).shape()))
-        if event in self._found:
-            return self._found[event]
-        self._left -= 1
+        if event in self._shape_of_call:
+            return self._shape_of_call[event]
+        self._budget -= 1
         if event.message is not None:
             return self._number(("message", tuple(event.callers[:1]) or event.message))
-        open_.append((event, iter(self._events(event)), [], self._left))
+        open_calls.append((event, iter(self._events(event)), [], self._budget))
         return None
 
-    def _given_up(self, open_: list[Any]) -> Hashable:
-        """The outermost is too large to be compared, and so are those inside that had a large part in it."""
-        for call, _, _, left in open_:
-            if left - self._left > LARGEST // 2:
-                self._found[call] = object()
+    def _give_up(self, open_calls: list[Any]) -> Hashable:
+        """Mark the outermost call, and calls inside that used much of the budget, as too large to compare."""
+        for call, _, _, budget_before in open_calls:
+            if budget_before - self._budget > LARGEST // 2:
+                self._shape_of_call[call] = object()
         return object()
 
-    def _closed(self, call: Any, inside: list[Hashable]) -> Hashable:
+    def _shape_of_closed(self, call: Any, shapes: list[Hashable]) -> Hashable:
         if call.error is not None:
             return object()
         inputs = tuple((name, Look(value).shape()) for name, value in call.args.items())
         place = call.function, call.file, call.line
-        return self._number(("call", place, inputs, Look(call.result).shape(), call.returned, tuple(inside)))
+        return self._number(("call", place, inputs, Look(call.result).shape(), call.returned, tuple(shapes)))
 
     def _number(self, shape: Hashable) -> int:
         return self._numbers.setdefault(shape, len(self._numbers))

@@ -1,7 +1,7 @@
-"""Lines of a tree: pieces of text with a style, and the pen that writes them as the stream at hand can show them.
+"""Holds the lines of a tree as styled pieces of text, and writes them in the form that a stream supports.
 
-A terminal gets colours (by rich, so `NO_COLOR` and dumb terminals are plain) and lines cut to its width; a pipe or a
-file gets the whole lines as plain text; a stream that cannot show the marks gets ASCII ones.
+A terminal gets colours (from rich, which respects `NO_COLOR` and dumb terminals) and lines cut to its width. A pipe or
+file gets whole lines of plain text. A stream that cannot encode the marks gets ASCII ones.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ BRANCH, LAST, THROUGH, NOTHING = "├─ ", "└─ ", "│  ", "   "
 ARROW, DOTS = "→", "…"
 
 MARKS, NAME, PLACE, TIME = "bright_black", "bold cyan", "bright_black", "yellow"
-VARIABLE, RESULT, ERROR, SAID, PLAIN = "cyan", "green", "bold red", "italic", ""
+VARIABLE, RESULT, ERROR, REMARK, PLAIN = "cyan", "green", "bold red", "italic", ""
 
-LEVELS = 30  # of marks before a line; of a deeper one the outer levels are counted
+LEVELS = 30  # levels of marks before a line; further outer levels are only counted
 
 _ASCII = str.maketrans(
     {"├": "|", "└": "`", "│": "|", "─": "-", "→": "->", "…": "...", "“": '"', "”": '"', "×": "x", "µ": "u"}
 )
-_NEEDED = "├─│└→…“”"
+_NON_ASCII_MARKS = "├─│└→…“”"
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line as pieces of text, each with the style a terminal may give it."""
+    """A line as pieces of text, each with its style for a terminal."""
 
     pieces: tuple[tuple[str, str], ...]
 
@@ -40,23 +40,23 @@ class Line:
         return "".join(text for text, _ in self.pieces)
 
     def rich(self) -> Text:
-        """For a rich console."""
+        """The line as a text for a rich console."""
         from rich.text import Text
 
         return Text.assemble(*self.pieces, no_wrap=True, overflow="ignore")
 
     def after(self, prefix: str) -> Line:
-        """The same line behind the marks of its place in the tree."""
+        """The same line, preceded by the marks of its place in the tree."""
         return Line(((prefix, MARKS), *self.pieces)) if prefix else self
 
 
 def line(*pieces: tuple[str, str] | str) -> Line:
-    """A line of pieces; a plain text is a piece without a style."""
+    """Make a line from pieces; a plain string is a piece without a style."""
     return Line(tuple((piece, PLAIN) if isinstance(piece, str) else piece for piece in pieces))
 
 
 def margin(marks: list[str]) -> str:
-    """The marks before a line, one a level. Deep recursion would push every line out of sight: there, a count."""
+    """The marks before a line, one per level; in deep recursion, a count replaces the outer levels."""
     hidden = len(marks) - LEVELS
     return "".join(marks) if hidden <= 0 else f"{DOTS}{hidden} levels{DOTS} " + "".join(marks[hidden:])
 
@@ -67,9 +67,9 @@ def to_ascii(text: str) -> str:
 
 
 def shows_marks(encoding: str | None) -> bool:
-    """Whether a stream of this encoding can show the marks of a tree."""
+    """Whether the marks of a tree can be written in this encoding."""
     try:
-        _NEEDED.encode(encoding or "utf-8")
+        _NON_ASCII_MARKS.encode(encoding or "utf-8")
     except (UnicodeError, LookupError):
         return False
     return True
@@ -93,17 +93,17 @@ class Pen:
 
         return Console(file=self.stream, markup=False, highlight=False, emoji=False)
 
-    def written(self, lines: Iterable[Line]) -> str:
-        """The lines, each with its end: one text, to be written at once."""
+    def render(self, lines: Iterable[Line]) -> str:
+        """The lines with their line ends as one text, so that it is written at once."""
         if self._console is None:
-            return "".join(self._fit(one.text) + "\n" for one in lines)
+            return "".join(self._fit(line.text) + "\n" for line in lines)
         with self._console.capture() as caught:
-            for one in lines:
-                self._console.print(self._painted(one), soft_wrap=True)
+            for line in lines:
+                self._console.print(self._rich_text(line), soft_wrap=True)
         return str(caught.get())
 
-    def _painted(self, one: Line) -> Text:
-        text = Line(tuple((self._fit(part), style) for part, style in one.pieces)).rich()
+    def _rich_text(self, line: Line) -> Text:
+        text = Line(tuple((self._fit(part), style) for part, style in line.pieces)).rich()
         width = self._console.width
         if self._terminal and text.cell_len > width:
             dots = to_ascii(DOTS) if self._ascii else DOTS
@@ -112,7 +112,7 @@ class Pen:
         return text
 
     def _fit(self, text: str) -> str:
-        """What the stream's encoding can show; the rest is spelled out."""
+        """The text with characters that the stream cannot encode replaced by escapes."""
         if self._ascii:
             text = to_ascii(text)
         if self._encoding is None:

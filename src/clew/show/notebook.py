@@ -1,4 +1,4 @@
-"""HTML for Jupyter. Every text that was recorded is escaped; nothing is fetched and no script runs."""
+"""Renders runs, series, calls and trees as HTML for Jupyter: recorded text is escaped, nothing is fetched or run."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from clew.show.marks import ERROR, NAME, SAID
+from clew.show.marks import ERROR, NAME, REMARK
 from clew.show.overview import facts, name_line
 from clew.show.sparkline import svg
 from clew.show.text import brief, changes, printable, time_text
-from clew.show.tree import OneCall, nothing, walk
+from clew.show.tree import OneCall, no_calls_text, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 _NAMES = 50
 _CHANGES = 10
-_LINES = 500  # of a tree
-_LEVELS = 50  # of boxes inside boxes
-_SHOWN = 2  # levels that are open at first
+_LINES = 500  # lines of a tree
+_LEVELS = 50  # levels of nested boxes
+_OPEN_LEVELS = 2  # levels that are open initially
 _INDENT = 'style="margin-left:1.2em;text-align:left;font-family:monospace;white-space:pre-wrap"'
 _CELL = 'style="text-align:left;padding:1px 10px 1px 0;vertical-align:middle"'
 
@@ -36,7 +36,7 @@ def safe(text: object) -> str:
 
 
 def _rows(rows: Iterable[Iterable[str]], tag: str = "td") -> str:
-    """Table rows of cells that are HTML already."""
+    """Table rows from cells that are already HTML."""
     return "".join("<tr>" + "".join(f"<{tag} {_CELL}>{cell}</{tag}>" for cell in row) + "</tr>" for row in rows)
 
 
@@ -46,7 +46,7 @@ def _table(head: list[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def run_html(run: Run) -> str:
-    """The run's head, and its names with small pictures."""
+    """The head of a run, and its names with small pictures."""
     head = _table([], ((safe(key), safe(text)) for key, text in facts(run).items()))
     names = run.names
     rows = []
@@ -63,17 +63,17 @@ def run_html(run: Run) -> str:
 
 
 def series_html(series: Series) -> str:
-    """The name, a picture of its numbers, and its last values."""
+    """The name of a series, a picture of its numbers, and its last values."""
     if not len(series):
         return f"<div><b>{safe(series.name)}</b>: no changes</div>"
     line = name_line(series)
     picture = svg(line.numbers, 320, 60) if len(line.numbers) > 1 else ""
-    told = " · ".join(filter(None, [changes(line.count), safe(line.change), safe(line.range), safe(line.where)]))
+    summary = " · ".join(filter(None, [changes(line.count), safe(line.change), safe(line.range), safe(line.where)]))
     last = series[max(len(series) - _CHANGES, 0) :]
     times = map(time_text, last.times.tolist(), last.times_error.tolist())
     rows = zip(last.lines, last.steps, times, last, strict=True)
     table = _table(["line", "step", "time", "value"], (_change_cells(*row) for row in rows))
-    return f"<div><b>{safe(series.name)}</b> {told}<br>{picture}{table}</div>"
+    return f"<div><b>{safe(series.name)}</b> {summary}<br>{picture}{table}</div>"
 
 
 def _change_cells(line: int, step: Any, time: str, value: Any) -> list[str]:
@@ -81,45 +81,45 @@ def _change_cells(line: int, step: Any, time: str, value: Any) -> list[str]:
 
 
 def call_html(call: Call) -> str:
-    """The call: where it ran, what it was given, what happened in it, how it ended."""
+    """A call: where it ran, its arguments, what happened in it, and how it ended."""
     place = f"{safe(call.module)} · {safe(call.file)}:{call.line} · thread {safe(call.thread)} · rank {call.rank}"
     return f"<div>{place}{_details(OneCall(call), 'more in this call')}</div>"
 
 
 def tree_html(tree: Tree) -> str:
-    """The tree as parts that open and close, without a script."""
-    return f"<div>{_details(tree, f'more; {len(tree):,} calls in all') or safe(nothing(tree))}</div>"
+    """The tree as nested parts that open and close without a script."""
+    return f"<div>{_details(tree, f'more; {len(tree):,} calls in all') or safe(no_calls_text(tree))}</div>"
 
 
 def _details(tree: Branches, missing: str) -> str:
-    """A call is a `<details>`, what happened in it is inside; the first levels are open."""
+    """Nested `<details>`, one per call, with its events inside; the first levels are open."""
     parts: list[str] = []
-    open_: list[int] = []  # depths of the calls whose parts are still open
+    open_depths: list[int] = []  # depths of the calls whose <details> are still open
     steps = walk(tree)
     for step in islice(steps, _LINES):
-        while open_ and open_[-1] >= step.depth:
-            open_.pop()
+        while open_depths and open_depths[-1] >= step.depth:
+            open_depths.pop()
             parts.append("</details>")
-        nested = step.opens and len(open_) < _LEVELS
-        parts.append(_step_html(step, nested, len(open_)))
+        nested = step.opens and len(open_depths) < _LEVELS
+        parts.append(_step_html(step, nested, len(open_depths)))
         if nested:
-            open_.append(step.depth)
-    parts += ["</details>"] * len(open_)
+            open_depths.append(step.depth)
+    parts += ["</details>"] * len(open_depths)
     if next(steps, None) is not None:
         parts.append(f"<p>… {safe(missing)}; `print(run.tree().text(full=True))` shows everything</p>")
     return "".join(parts)
 
 
 def _step_html(step: Step, nested: bool, level: int) -> str:
-    told = "".join(_piece_html(text, style) for text, style in step.line.pieces)
-    if step.depth > level:  # deeper than a page can show as boxes inside boxes
-        told = f"+{step.depth - level} {told}"
+    content = "".join(_piece_html(text, style) for text, style in step.line.pieces)
+    if step.depth > level:  # too deep for nested boxes
+        content = f"+{step.depth - level} {content}"
     if not nested:
-        return f"<div {_INDENT}>{told}</div>"
-    shown = " open" if step.depth < _SHOWN else ""
-    return f"<details {_INDENT}{shown}><summary>{told}</summary>"
+        return f"<div {_INDENT}>{content}</div>"
+    shown = " open" if step.depth < _OPEN_LEVELS else ""
+    return f"<details {_INDENT}{shown}><summary>{content}</summary>"
 
 
 def _piece_html(text: str, style: str) -> str:
-    tag = {NAME: "b", ERROR: "b", SAID: "i"}.get(style)
+    tag = {NAME: "b", ERROR: "b", REMARK: "i"}.get(style)
     return f"<{tag}>{safe(text)}</{tag}>" if tag else safe(text)

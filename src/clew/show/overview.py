@@ -1,4 +1,4 @@
-"""What `clew show` and a notebook say about a name: gathered once, drawn by either."""
+"""Gathers what `clew show` and notebooks show about a run and its names."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NameLine:
-    """One name of a run, in a line."""
+    """The data of one line about one name."""
 
     name: str
     count: int
     first: Any
     last: Any
-    numbers: npt.NDArray[np.float64]  # what is drawn: its numbers, or the norms of its arrays
+    numbers: npt.NDArray[np.float64]  # drawn as a curve: its numbers, or the norms of its arrays
     places: list[tuple[str, str, int]]  # function, file, line
-    arrays: ArrayStatistics | None = None  # if it holds arrays and no numbers
+    arrays: ArrayStatistics | None = None  # set if it holds arrays and no numbers
 
     @property
     def change(self) -> str:
-        """`0.9 → 0.1`; of arrays `float32[64, 64], norm 8.1 → 7.9`."""
+        """`0.9 → 0.1`; for arrays `float32[64, 64], norm 8.1 → 7.9`."""
         first, last = brief(self.first, 20), brief(self.last, 20)
         values = first if self.count == 1 or (self.arrays and first == last) else f"{first} → {last}"
         if self.arrays is None:
             return values
-        norms = [_norm(each) for each in self.arrays.norms[[0, -1]].tolist()]
+        norms = [_format_norm(value) for value in self.arrays.norms[[0, -1]].tolist()]
         return f"{values}, norm {norms[0] if self.count == 1 else ' → '.join(norms)}"
 
     @property
     def complete(self) -> bool:
-        """Whether `numbers` are all of them, or a sample."""
+        """Whether `numbers` is complete rather than a sample."""
         return self.arrays is None or self.arrays.complete
 
     @property
@@ -55,11 +55,11 @@ class NameLine:
 
     @property
     def range(self) -> str:
-        """`0.1 … 0.9`; with ~ when it is of a sample."""
+        """`0.1 … 0.9`; preceded by ~ for a sample."""
         extremes = self.extremes
         if extremes is None:
             return ""
-        shown = _norm if self.arrays is not None else number
+        shown = _format_norm if self.arrays is not None else number
         return f"{'' if self.complete else '~'}{shown(extremes[0])} … {shown(extremes[1])}"
 
     @property
@@ -68,34 +68,34 @@ class NameLine:
         out: dict[str, list[int]] = {}
         for function, _, line in self.places:
             out.setdefault(function, []).append(line)
-        texts = [f"{function}:{_some(sorted(set(lines)))}" for function, lines in out.items()]
+        texts = [f"{function}:{_first_lines(sorted(set(lines)))}" for function, lines in out.items()]
         return "; ".join(texts[:2]) + (f" and {len(texts) - 2} more" if len(texts) > 2 else "")
 
 
-def _some(lines: list[int]) -> str:
+def _first_lines(lines: list[int]) -> str:
     return ", ".join(map(str, lines[:3])) + (", …" if len(lines) > 3 else "")
 
 
 def name_line(series: Series) -> NameLine:
-    """A series in a line."""
+    """The line about a series."""
     numbers = series.points()
     arrays = None if len(numbers) else series.array_statistics()
     shown = numbers if arrays is None else arrays.norms
     return NameLine(series.name, len(series), series[0], series[-1], shown, series.places, arrays)
 
 
-def _norm(value: float) -> str:
+def _format_norm(value: float) -> str:
     return f"{value:.4g}"
 
 
 def facts(run: Run) -> dict[str, str]:
-    """The head of a run: what people ask first."""
+    """The head of a run: status, times, command, versions and so on."""
     from clew.show.text import duration
 
     meta = run.meta
     git, tags = (meta[key] if isinstance(meta.get(key), dict) else {} for key in ("git", "tags"))
     commit = str(git.get("commit") or "")[:10]
-    told = {
+    texts = {
         "status": run.status + (f": {meta['error']}" if meta.get("error") else ""),
         "started": str(meta.get("started") or ""),
         "duration": duration(run.duration) if run.duration is not None else "",
@@ -107,11 +107,11 @@ def facts(run: Run) -> dict[str, str]:
         "traces": _traces(run),
         "folder": str(run.path),
     }
-    return {key: text for key, text in told.items() if text}
+    return {key: text for key, text in texts.items() if text}
 
 
 def _traces(run: Run) -> str:
-    """What passed through pipelines, if anything did."""
+    """A summary of the pipeline traces, if there are any."""
     traces = run.traces
     if not traces:
         return ""
@@ -121,6 +121,6 @@ def _traces(run: Run) -> str:
 
 
 def command(run: Run) -> str:
-    """What was typed to start it."""
-    words = run.meta.get("argv")
-    return " ".join(map(str, words)) if isinstance(words, list) else ""
+    """The command that started the run."""
+    argv = run.meta.get("argv")
+    return " ".join(map(str, argv)) if isinstance(argv, list) else ""

@@ -1,5 +1,5 @@
-"""What a stage got or gave, as lines: an array with its range and the hash of its content, a table with its first rows,
-containers opened. What is left out is said in its place.
+"""Renders the inputs and outputs of a stage as lines: arrays with range and content hash, tables with their first rows,
+containers with their items. Where something is left out, a line says so.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from itertools import accumulate, islice
 from typing import Any
 
 from clew.records import Kept, NotKept, Object
-from clew.show.marks import ERROR, MARKS, PLAIN, SAID, VARIABLE, Line, line
+from clew.show.marks import ERROR, MARKS, PLAIN, REMARK, VARIABLE, Line, line
 from clew.show.pictures import is_pillow, is_read
-from clew.show.scan import _as_array, size_of
-from clew.show.text import _name_of, brief, number, printable, shorten
+from clew.show.scan import array_over_memory, size_of
+from clew.show.text import brief, module_and_name, number, printable, shorten
 from clew.show.values import (
     _NUMBER_IDS,
     _TEXT_IDS,
@@ -27,25 +27,25 @@ from clew.show.values import (
     value_line,
 )
 
-ITEMS = 12  # shown of one container
-LINES = 60  # of one value: containers beyond are a line each
+ITEMS = 12  # items shown per container
+LINES = 60  # lines per value: beyond that, each container is one line
 DEEPEST = 5
-NUMBERS = 8  # an array of so few is shown with its numbers
-HASHED = 1 << 30  # bytes: the content of something larger is not hashed
-ROWS, COLUMNS, CELL = 5, 12, 19  # shown of a table, and the width of a cell
+NUMBERS = 8  # arrays of at most so many numbers are shown in full
+HASHED = 1 << 30  # bytes: larger content is not hashed
+ROWS, COLUMNS, CELL = 5, 12, 19  # rows and columns shown of a table, and the width of a cell
 WIDTH = 90
 _NOTHING = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line, how deep it stands, and the value a page may draw beside it."""
+    """A line with its depth, and the value that a page may draw beside it."""
 
     line: Line
     depth: int = 0
-    opens: str = ""  # "stage", "call": the deeper lines that follow belong to it
+    opens: str = ""  # "stage" or "call": the deeper lines that follow belong to it
     value: Any = _NOTHING
-    name: str = ""  # of that value
+    name: str = ""  # the name of that value
 
     @property
     def has_value(self) -> bool:
@@ -53,51 +53,54 @@ class Row:
 
 
 def value_rows(name: str, value: Any, depth: int, devices: dict[str, str], before: str = "") -> list[Row]:
-    """The lines of one value; `before` stands before its name ("in ", "out")."""
-    return _Opening(devices).rows(name, name, value, depth, before)
+    """The lines of one value; `before` precedes its name ("in ", "out")."""
+    return _Opener(devices).rows(name, name, value, depth, before)
 
 
 def leaves(name: str, value: Any) -> list[tuple[str, Any]]:
-    """What lies in a value, each with its path; the value itself where it is nothing to be opened."""
-    return _Opening({}).leaves(name, value)
+    """The items inside a value, each with its path; the value itself if it is not a container to open."""
+    return _Opener({}).leaves(name, value)
 
 
 def row_count(value: Any) -> int | None:
-    """How many rows an array, a tensor or a table has; None of anything else."""
+    """The number of rows of an array, tensor or table; None for other values."""
     if _is_table(value):
         return len(value)
     facts = Look(value, room=0).facts
     return facts.shape[0] if facts is not None and facts.shape else None
 
 
-class _Opening:
-    """One value that is being opened: how many lines it may still have, and on which devices its tensors were."""
+class _Opener:
+    """Opens one value, with the number of lines left for it and the original devices of its tensors."""
 
     def __init__(self, devices: dict[str, str]) -> None:
         self._devices = devices
-        self._left = LINES
+        self._lines_left = LINES
         self._level = 0
 
     def rows(self, name: str, path: str, value: Any, depth: int, before: str = "") -> list[Row]:
-        self._left -= 1
+        self._lines_left -= 1
         pieces = [(f"{before}  ", MARKS)] if before else []
         pieces.append((f"{printable(name)}: ", VARIABLE))
         items = self._items(path, value)
         if items is None:
-            said = self._said(path, value)
-            drawn = _NOTHING if _are_few(value) else value  # numbers that are there to be read need no picture
-            return [Row(Line((*pieces, *said)), depth, value=drawn, name=name), *_under(value, depth + 1)]
+            value_pieces = self._pieces_of(path, value)
+            picture_value = _NOTHING if _has_few_numbers(value) else value  # numbers shown in full need no picture
+            return [
+                Row(Line((*pieces, *value_pieces)), depth, value=picture_value, name=name),
+                *_rows_below(value, depth + 1),
+            ]
         pieces += [(_container_head(value), PLAIN)]
-        out = [Row(Line(tuple(pieces)), depth)]
+        result = [Row(Line(tuple(pieces)), depth)]
         self._level += 1
         for key, inner, item in islice(items, ITEMS):
-            out += self.rows(key, inner, item, depth + 1)
+            result += self.rows(key, inner, item, depth + 1)
         self._level -= 1
-        left = len(items) - ITEMS
-        return [*out, Row(line((f"… {left:,} more", SAID)), depth + 1)] if left > 0 else out
+        hidden_count = len(items) - ITEMS
+        return [*result, Row(line((f"… {hidden_count:,} more", REMARK)), depth + 1)] if hidden_count > 0 else result
 
     def leaves(self, path: str, value: Any) -> list[tuple[str, Any]]:
-        self._left -= 1
+        self._lines_left -= 1
         items = self._items("", value)
         if items is None:
             return [(path, value)]
@@ -110,10 +113,10 @@ class _Opening:
         return out
 
     def _items(self, path: str, value: Any) -> list[tuple[str, str, Any]] | None:
-        """Keys, paths and items of a container that is worth opening; None of anything else."""
-        if self._level >= DEEPEST or self._left <= 0:
+        """Keys, paths and items of a container worth opening; None for other values."""
+        if self._level >= DEEPEST or self._lines_left <= 0:
             return None
-        value = _kept(value)
+        value = _kept_part(value)
         if type(value) is Object:
             pairs = [(str(key), f"{path}.{key}", item) for key, item in list(value.attributes.items())]
             return pairs or None
@@ -123,11 +126,11 @@ class _Opening:
             return [(_key(key), f"{path}[{brief(key)}]", item) for key, item in list(value.items())]
         return [(f"[{index}]", f"{path}[{index}]", item) for index, item in enumerate(list(value))]
 
-    def _said(self, path: str, value: Any) -> Iterator[tuple[str, str]]:
-        """What one line says of a value."""
+    def _pieces_of(self, path: str, value: Any) -> Iterator[tuple[str, str]]:
+        """The pieces of the line about a value that is not opened."""
         if type(value) is NotKept:
-            yield _not_kept(value), SAID
-            if value.kept is Kept.SUMMARY and value.part is not None:  # what is known beside: the file of an image
+            yield _not_kept(value), REMARK
+            if value.kept is Kept.SUMMARY and value.part is not None:  # further knowledge, such as the file of an image
                 yield f"  {brief(value.part, WIDTH)}", PLAIN
             device = self._devices.get(path) or value.summary.device
             if device:
@@ -144,8 +147,8 @@ class _Opening:
             yield value_line(value, width=WIDTH), PLAIN
 
 
-def _kept(value: Any) -> Any:
-    """Of something of which a part was kept, that part."""
+def _kept_part(value: Any) -> Any:
+    """The kept part of a value of which only a part was kept; other values unchanged."""
     return value.part if type(value) is NotKept and value.kept is Kept.PART and value.part is not None else value
 
 
@@ -167,47 +170,47 @@ def _not_kept(value: NotKept) -> str:
     return shorten(printable(repr(NotKept(value.type, value.kept, value.why, value.summary))), 200) + between
 
 
-def _under(value: Any, depth: int) -> list[Row]:
-    """The rows of a table, which stand below its line."""
+def _rows_below(value: Any, depth: int) -> list[Row]:
+    """The rows of a table, shown below its line."""
     return [Row(line((text, PLAIN)), depth) for text in _table_lines(value)] if _is_table(value) else []
 
 
 # ---- arrays, tensors, images
 
 
-def _rough(value: float) -> str:
-    """A bound of a range: four digits are enough."""
+def _rounded(value: float) -> str:
+    """A bound of a range with four digits."""
     exact = number(value)
     return exact if len(exact) <= 6 else f"{value:.4g}"
 
 
 def _array_pieces(value: Any, facts: ArrayFacts) -> Iterator[tuple[str, str]]:
     yield f"{type(value).__name__} {facts.dtype} {facts.shape}", PLAIN
-    few = facts.item or _few(value, facts)
-    if few:
-        yield f"  {few}", PLAIN
+    numbers = facts.item or _few_numbers(value, facts)
+    if numbers:
+        yield f"  {numbers}", PLAIN
     elif facts.low is not None and facts.high is not None:
-        yield f"  {_rough(facts.low)}…{_rough(facts.high)}", PLAIN
+        yield f"  {_rounded(facts.low)}…{_rounded(facts.high)}", PLAIN
     if facts.counts:
         yield f" {facts.counts}", ERROR
-    found = content_hash(value, facts)
-    if found:
-        yield f"  hash {found}", MARKS
+    digest = content_hash(value, facts)
+    if digest:
+        yield f"  hash {digest}", MARKS
     if facts.library == "torch" and facts.device:
         yield f"  {facts.device}", MARKS
 
 
-def _are_few(value: Any) -> bool:
+def _has_few_numbers(value: Any) -> bool:
     facts = Look(value, room=0).facts
     return facts is not None and len(facts.shape) == 1 and 0 < facts.shape[0] <= NUMBERS
 
 
-def _few(value: Any, facts: ArrayFacts) -> str:
-    """The numbers themselves, if they are few."""
-    if not _are_few(value):
+def _few_numbers(value: Any, facts: ArrayFacts) -> str:
+    """The numbers as text if there are few, else an empty text."""
+    if not _has_few_numbers(value):
         return ""
     try:
-        array = _memory(value, facts)
+        array = _array_over_memory(value, facts)
         if facts.dtype == "bfloat16":
             import numpy as np
 
@@ -217,8 +220,8 @@ def _few(value: Any, facts: ArrayFacts) -> str:
         return ""
 
 
-def _memory(value: Any, facts: ArrayFacts) -> Any:
-    """The numbers where they lie. What NumPy has no name for comes as bits."""
+def _array_over_memory(value: Any, facts: ArrayFacts) -> Any:
+    """The numbers as an array without a copy; for dtypes that NumPy lacks, their bits."""
     import numpy as np
 
     if facts.library == "numpy":
@@ -227,21 +230,23 @@ def _memory(value: Any, facts: ArrayFacts) -> Any:
     with torch._C.DisableTorchFunction():
         if not value.is_cpu or value.layout is not torch.strided or value.is_neg() or value.is_conj():
             raise RuntimeError("its numbers are not in memory as they are")
-        known = hasattr(np, facts.dtype) and facts.dtype != "bfloat16"
+        has_numpy_dtype = hasattr(np, facts.dtype) and facts.dtype != "bfloat16"
         width = value.element_size()
-        dtype = np.dtype(facts.dtype if known else {1: "u1", 2: "u2", 4: "u4", 8: "u8"}.get(width, f"V{width}"))
-        return _as_array(value, dtype) if value.numel() else np.zeros(facts.shape, dtype)
+        dtype = np.dtype(
+            facts.dtype if has_numpy_dtype else {1: "u1", 2: "u2", 4: "u4", 8: "u8"}.get(width, f"V{width}")
+        )
+        return array_over_memory(value, dtype) if value.numel() else np.zeros(facts.shape, dtype)
 
 
 def content_hash(value: Any, facts: ArrayFacts) -> str:
-    """Eight hex digits, equal for equal dtype, shape and content, by NumPy and torch alike; "" where there is none."""
+    """Eight hex digits, equal for equal dtype, shape and content in NumPy and torch; "" for unreadable content."""
     import numpy as np
     from xxhash import xxh3_64
 
     try:
         if size_of(value, facts.library) > HASHED:
             return ""
-        array = _memory(value, facts)
+        array = _array_over_memory(value, facts)
         if array.dtype.hasobject:
             return ""
         hasher = xxh3_64(f"{facts.dtype} {facts.shape} ".encode())
@@ -254,7 +259,7 @@ def content_hash(value: Any, facts: ArrayFacts) -> str:
 
 
 def _pillow_pieces(image: Any) -> Iterator[tuple[str, str]]:
-    """Mode, width and height, and the hash of its pixels if they were read."""
+    """Mode, width, height, and the hash of the pixels if they are in memory."""
     from xxhash import xxh3_64
 
     yield f"{type(image).__name__} {printable(image.mode)} {image.width} × {image.height}", PLAIN
@@ -270,11 +275,11 @@ def _pillow_pieces(image: Any) -> Iterator[tuple[str, str]]:
 
 
 def _is_table(value: Any) -> bool:
-    module, name = _name_of(type(value))
-    return module.partition(".")[0] == "pandas" and name in ("DataFrame", "Series") and _of_pandas(value, name)
+    module, name = module_and_name(type(value))
+    return module.partition(".")[0] == "pandas" and name in ("DataFrame", "Series") and _is_pandas_class(value, name)
 
 
-def _of_pandas(value: Any, name: str) -> bool:
+def _is_pandas_class(value: Any, name: str) -> bool:
     pandas = sys.modules.get("pandas")
     return pandas is not None and vars(pandas).get(name) is type(value)
 
@@ -283,53 +288,61 @@ def _table_head(table: Any) -> str:
     if type(table).__name__ == "Series":
         label = f" {brief(table.name, CELL)}" if table.name is not None else ""
         return f"Series{label} {table.shape}  {table.dtype}"
-    kinds = [f"{_cell(column)} {kind}" for column, kind in islice(table.dtypes.items(), COLUMNS)]
-    kinds = kinds[: _fitting(map(len, kinds), WIDTH // 2)]
-    left = table.shape[1] - len(kinds)
-    return f"DataFrame {table.shape}  {', '.join([*kinds, f'… {left:,} more'] if left > 0 else kinds)}"
+    columns = [f"{_cell_text(column)} {dtype}" for column, dtype in islice(table.dtypes.items(), COLUMNS)]
+    columns = columns[: _count_fitting(map(len, columns), WIDTH // 2)]
+    hidden_count = table.shape[1] - len(columns)
+    return (
+        f"DataFrame {table.shape}  {', '.join([*columns, f'… {hidden_count:,} more'] if hidden_count > 0 else columns)}"
+    )
 
 
 def _table_lines(table: Any) -> list[str]:
-    """The first rows, in columns as wide as what stands in them."""
+    """The first rows, in columns as wide as their content."""
     try:
         rows = _table_cells(table)
     except _TROUBLE:
         return []
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    shown = _fitting(widths)
-    hidden = table.ndim == 2 and table.shape[1] > shown - 1
+    shown_count = _count_fitting(widths)
+    has_hidden = table.ndim == 2 and table.shape[1] > shown_count - 1
     lines = [
         "  ".join(
-            [*(cell.rjust(width) for cell, width in zip(row[:shown], widths[:shown], strict=True)), *["…"] * hidden]
+            [
+                *(cell.rjust(width) for cell, width in zip(row[:shown_count], widths[:shown_count], strict=True)),
+                *["…"] * has_hidden,
+            ]
         )
         for row in rows
     ]
-    left = len(table) - ROWS
-    return [*lines, f"… {left:,} more rows"] if left > 0 else lines
+    hidden_count = len(table) - ROWS
+    return [*lines, f"… {hidden_count:,} more rows"] if hidden_count > 0 else lines
 
 
-def _fitting(widths: Iterable[int], room: int = WIDTH) -> int:
-    """How many columns fit beside each other."""
+def _count_fitting(widths: Iterable[int], room: int = WIDTH) -> int:
+    """The number of columns that fit side by side."""
     return sum(end <= room for end in accumulate(width + 2 for width in widths))
 
 
 def _table_cells(table: Any) -> list[list[str]]:
-    """The label of each row and its cells; of a table with columns, their names first."""
+    """The label and cells of each row; for a DataFrame preceded by the column names."""
     if type(table).__name__ == "Series":
-        some = table.iloc[:ROWS]
-        return [[_cell(label), _cell(item)] for label, item in zip(some.index, some, strict=True)]
-    some = table.iloc[:ROWS, :COLUMNS]
-    if not len(some.columns):
+        head = table.iloc[:ROWS]
+        return [[_cell_text(label), _cell_text(item)] for label, item in zip(head.index, head, strict=True)]
+    head = table.iloc[:ROWS, :COLUMNS]
+    if not len(head.columns):
         return []
-    return [["", *map(_cell, some.columns)], *([_cell(cell) for cell in row] for row in some.itertuples(name=None))]
+    return [
+        ["", *map(_cell_text, head.columns)],
+        *([_cell_text(cell) for cell in row] for row in head.itertuples(name=None)),
+    ]
 
 
-def _cell(item: Any) -> str:
-    spoken = type(item) is str or type(item) in _pandas_scalars()
-    return shorten(printable(item), CELL) if spoken else brief(item, CELL)
+def _cell_text(item: Any) -> str:
+    has_safe_text = type(item) is str or type(item) in _pandas_scalars()
+    return shorten(printable(item), CELL) if has_safe_text else brief(item, CELL)
 
 
 def _pandas_scalars() -> list[type]:
-    """Types of pandas' own whose text is theirs to give."""
+    """Types of pandas whose own text is safe to use."""
     pandas: Any = sys.modules["pandas"]
     return [pandas.Timestamp, pandas.Timedelta, pandas.Period, type(pandas.NaT), type(pandas.NA)]

@@ -1,7 +1,7 @@
-"""NaN, Inf and statistics of arrays and tensors that are alive, leaving no trace.
+"""Counts NaN and Inf and computes statistics of live arrays and tensors, without side effects.
 
-A dense tensor on the cpu is read as the memory it is, without an operator: nothing reaches autograd, a dispatch mode
-or a profiler. A tensor on another device needs operators, and waiting: that is done only when statistics are asked for.
+A dense tensor on the CPU is read directly from memory, without operators, so autograd, dispatch modes and profilers
+notice nothing. A tensor on another device needs operators and a synchronisation, so it is read only for statistics.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import ctypes
 import sys
 from typing import Any
 
-_STATED = "iuf"  # kinds of dtypes that have a smallest, a largest and a mean
+_STATED = "iuf"  # kinds of dtypes with a minimum, a maximum and a mean
 
 
 def size_of(value: Any, library: str) -> int:
-    """Bytes of an array or a tensor."""
+    """The size of an array or tensor in bytes."""
     if library == "numpy":
         return int(value.nbytes)
     torch: Any = sys.modules["torch"]
@@ -23,19 +23,19 @@ def size_of(value: Any, library: str) -> int:
 
 
 def numbers(value: Any, library: str, *, stats: bool) -> dict[str, Any]:
-    """What is to be said of the numbers inside, by the names of `ArrayFacts`."""
+    """Facts about the numbers inside, under the field names of `ArrayFacts`."""
     if library == "numpy":
-        return _of_array(value, stats)
+        return _facts_of_array(value, stats)
     torch: Any = sys.modules["torch"]
     with torch._C.DisableTorchFunction():
         if value.layout is not torch.strided or value.is_quantized or value.is_meta or not value.numel():
             return {}
         if value.is_cpu:
-            return _of_memory(value, torch, stats)
-        return _of_device(value, torch) if stats else {}
+            return _facts_of_cpu_tensor(value, torch, stats)
+        return _facts_of_device_tensor(value, torch) if stats else {}
 
 
-def _of_array(array: Any, stats: bool) -> dict[str, Any]:
+def _facts_of_array(array: Any, stats: bool) -> dict[str, Any]:
     import numpy as np
 
     kind = array.dtype.kind
@@ -46,46 +46,46 @@ def _of_array(array: Any, stats: bool) -> dict[str, Any]:
             return {"nan": int(np.isnan(array).sum()), "inf": int(np.isinf(array).sum())}
         low, high = array.min(), array.max()
         if not (np.isfinite(low) and np.isfinite(high)):
-            return _of_broken(array, stats)
+            return _facts_of_nonfinite_array(array, stats)
         if not stats:
             return {"nan": 0, "inf": 0}
         mean = float(array.mean(dtype=np.float64))
         return {"nan": 0, "inf": 0, "low": low.item(), "high": high.item(), "mean": mean}
 
 
-def _of_broken(array: Any, stats: bool) -> dict[str, Any]:
-    """The counts, and the statistics of what is finite."""
+def _facts_of_nonfinite_array(array: Any, stats: bool) -> dict[str, Any]:
+    """Counts of NaN and Inf, and statistics of the finite numbers."""
     import numpy as np
 
-    found: dict[str, Any] = {"nan": int(np.isnan(array).sum()), "inf": int(np.isinf(array).sum())}
+    facts: dict[str, Any] = {"nan": int(np.isnan(array).sum()), "inf": int(np.isinf(array).sum())}
     finite = array[np.isfinite(array)] if stats else array[:0]
     if finite.size:
-        found.update(low=finite.min().item(), high=finite.max().item(), mean=float(finite.mean(dtype=np.float64)))
-    return found
+        facts.update(low=finite.min().item(), high=finite.max().item(), mean=float(finite.mean(dtype=np.float64)))
+    return facts
 
 
 # ---- tensors
 
 
-def _of_memory(value: Any, torch: Any, stats: bool) -> dict[str, Any]:
+def _facts_of_cpu_tensor(value: Any, torch: Any, stats: bool) -> dict[str, Any]:
     import numpy as np
 
     name = str(value.dtype).removeprefix("torch.")
     if value.is_neg() or value.is_conj() or (name != "bfloat16" and not hasattr(np, name)):
         return {}
-    array = _as_array(value, np.dtype("uint16" if name == "bfloat16" else name))
+    array = array_over_memory(value, np.dtype("uint16" if name == "bfloat16" else name))
     if name == "bfloat16":  # the upper half of a float32
         array = (array.astype(np.uint32) << 16).view(np.float32)
-    found = _of_array(array, stats)
+    facts = _facts_of_array(array, stats)
     if not value.dim():
         from clew.show.text import brief
 
-        found["item"] = brief(array.item(), 24)
-    return found
+        facts["item"] = brief(array.item(), 24)
+    return facts
 
 
-def _as_array(value: Any, dtype: Any) -> Any:
-    """The tensor's own memory as an array; a storage that was given back (FSDP does it) is not read."""
+def array_over_memory(value: Any, dtype: Any) -> Any:
+    """An array over the tensor's own memory; fails if the storage was freed, as FSDP does."""
     import numpy as np
 
     shape, strides, width = tuple(value.shape), value.stride(), dtype.itemsize
@@ -97,16 +97,16 @@ def _as_array(value: Any, dtype: Any) -> Any:
     return np.ndarray(shape, dtype, memory, 0, [stride * width for stride in strides])
 
 
-def _of_device(value: Any, torch: Any) -> dict[str, Any]:
+def _facts_of_device_tensor(value: Any, torch: Any) -> dict[str, Any]:
     if value.is_cuda and torch.cuda.is_current_stream_capturing():
-        return {}  # nothing may be read while a graph is captured
+        return {}  # reading is not allowed during graph capture
     with torch._C._DisableTorchDispatch(), torch.no_grad():
         plain = value.detach()
         if not plain.is_floating_point():
             return {}
         finite = plain.isfinite()
-        found: dict[str, Any] = {"nan": int(plain.isnan().sum()), "inf": int(plain.isinf().sum())}
+        facts: dict[str, Any] = {"nan": int(plain.isnan().sum()), "inf": int(plain.isinf().sum())}
         part = plain[finite]
         if part.numel():
-            found.update(low=float(part.min()), high=float(part.max()), mean=float(part.double().mean()))
-        return found
+            facts.update(low=float(part.min()), high=float(part.max()), mean=float(part.double().mean()))
+        return facts

@@ -1,6 +1,6 @@
-"""Numbers as a small picture: a line of blocks for a terminal, an SVG for a page.
+"""Draws numbers as a small picture: a line of blocks for a terminal, an SVG for a page.
 
-Long series are reduced to the extremes of each bucket, so that a single spike among millions is still seen.
+Long series are reduced to the extremes of each bucket, so that a single spike among millions stays visible.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BROKEN = "×"  # a bucket with NaN or infinity in it
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """The extremes of each bucket, NaN where it has no finite number; and which buckets have something not finite."""
+    """The extremes of each bucket (NaN without finite numbers), and which buckets hold NaN or infinity."""
 
     low: Floats
     high: Floats
@@ -48,53 +48,53 @@ def buckets(numbers: Any, count: int) -> Buckets:
 
 
 def blocks(numbers: Any, width: int = 24) -> str:
-    """▁▂▅█, at most `width` characters; × where a number was not finite."""
+    """▁▂▅█, at most `width` characters; × where a number is not finite."""
     import numpy as np
 
-    found = buckets(numbers, width)
-    middle = found.low / 2 + found.high / 2
+    reduced = buckets(numbers, width)
+    middle = reduced.low / 2 + reduced.high / 2
     finite = np.isfinite(middle)
     if not finite.any():
         return BROKEN * len(middle)
     share = _share(middle, float(middle[finite].min()), float(middle[finite].max()))
-    levels = np.where(found.broken, -1, np.nan_to_num(share * (len(BLOCKS) - 1)).round()).astype(np.int64)
+    levels = np.where(reduced.broken, -1, np.nan_to_num(share * (len(BLOCKS) - 1)).round()).astype(np.int64)
     return "".join(BROKEN if level < 0 else BLOCKS[level] for level in levels.tolist())
 
 
 def _share(numbers: Floats, bottom: float, top: float) -> Floats:
-    """How far up each number is between bottom and top, 0 to 1. Halved first: the largest floats are 2**1024 apart."""
+    """Scale numbers between bottom and top to 0…1. Halved first, because the largest floats are 2**1024 apart."""
     span = top / 2 - bottom / 2
     return (numbers / 2 - bottom / 2) / span if span > 0 else numbers * 0.0
 
 
 def svg(numbers: Any, width: int = 160, height: int = 28) -> str:
-    """A line with its range as an SVG that needs nothing from outside; red where a number was not finite."""
+    """A curve with its range as a self-contained SVG; red where a number is not finite."""
     import numpy as np
 
-    found = buckets(numbers, width // 2)
-    if len(found.low) == 0:
+    reduced = buckets(numbers, width // 2)
+    if len(reduced.low) == 0:
         return ""
-    finite = np.isfinite(found.low)
-    ends = (float(found.low[finite].min()), float(found.high[finite].max())) if finite.any() else (0.0, 0.0)
-    x = (np.arange(len(found.low)) + 0.5) * width / len(found.low)
-    high, low = (height - 2 - _share(side, *ends) * (height - 4) for side in (found.high, found.low))
+    finite = np.isfinite(reduced.low)
+    ends = (float(reduced.low[finite].min()), float(reduced.high[finite].max())) if finite.any() else (0.0, 0.0)
+    x = (np.arange(len(reduced.low)) + 0.5) * width / len(reduced.low)
+    high, low = (height - 2 - _share(side, *ends) * (height - 4) for side in (reduced.high, reduced.low))
     lines = "".join(
         f'<polyline points="{points}" fill="none" stroke="currentColor" stroke-width="1"/>'
         for points in _polylines(x, high, low, finite)
     )
     marks = "".join(
-        f'<rect x="{place - 1:.1f}" y="0" width="2" height="{height}" fill="#d33"/>' for place in x[found.broken]
+        f'<rect x="{place - 1:.1f}" y="0" width="2" height="{height}" fill="#d33"/>' for place in x[reduced.broken]
     )
     size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">{marks}{lines}</svg>'
 
 
 def _polylines(x: Floats, high: Floats, low: Floats, finite: npt.NDArray[np.bool_]) -> list[str]:
-    """Runs of neighbouring buckets; each bucket is visited at its top and its bottom."""
+    """Points of each run of neighbouring finite buckets, at the top and bottom of each bucket."""
     out: list[str] = []
     points: list[str] = []
-    for place, top, bottom, whole in zip(x.tolist(), high.tolist(), low.tolist(), finite.tolist(), strict=True):
-        if whole:
+    for place, top, bottom, is_finite in zip(x.tolist(), high.tolist(), low.tolist(), finite.tolist(), strict=True):
+        if is_finite:
             points.append(f"{place:.1f},{top:.1f}")
             if top != bottom:
                 points.append(f"{place:.1f},{bottom:.1f}")

@@ -1,4 +1,4 @@
-"""Tables of runs, names, changes and calls. Recorded text goes in as text, never as markup."""
+"""Makes the tables of runs, names, changes and functions. Recorded text is never read as markup."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def status_text(status: str) -> Text:
 
 
 def run_head(run: Run) -> Columns:
-    """Name, status, duration, command, git."""
+    """The head of a run: name, status, duration, command, git and so on."""
     table = Columns([Column(style="dim"), Column(folds=True)])
     table.add("run", Text(printable(run.name), style="bold"))
     for key, text in facts(run).items():
@@ -43,7 +43,7 @@ def run_head(run: Run) -> Columns:
 
 
 def names_table(lines: Iterable[NameLine]) -> Columns:
-    """One line a name: how often, from what to what, its range, its shape over time, where."""
+    """One row per name: number of changes, first and last value, range, curve, places."""
     table = Columns(
         [
             Column("name", folds=True, least=12),
@@ -62,31 +62,31 @@ def names_table(lines: Iterable[NameLine]) -> Columns:
 
 
 def change_lines(series: Series, head: int, tail: int, width: int = 120) -> Iterator[str]:
-    """The changes of one name, a line each: the first `head` and the last `tail`, and how many were left out.
+    """The changes of one name, one per line: the first `head`, the last `tail`, and how many were left out.
 
-    Made as they are printed and not laid out as a table, because there may be millions.
+    Generated lazily rather than laid out as a table, because there may be millions.
     """
     count = len(series)
-    left = max(count - head - tail, 0)
-    yield _columns("line", "step", "time", "value")
-    for place, part in enumerate([series] if not left else [series[:head], series[count - tail :]]):
+    hidden_count = max(count - head - tail, 0)
+    yield _change_line("line", "step", "time", "value")
+    for place, part in enumerate([series] if not hidden_count else [series[:head], series[count - tail :]]):
         if place:
-            yield f"... {left:,} more (use --all)"
+            yield f"... {hidden_count:,} more (use --all)"
         for begin in range(0, len(part), _BLOCK):
-            some = part[begin : begin + _BLOCK]
-            times = map(time_text, some.times.tolist(), some.times_error.tolist())
-            for line, step, time, value in zip(some.lines, some.steps, times, some, strict=True):
-                yield _columns(
+            block = part[begin : begin + _BLOCK]
+            times = map(time_text, block.times.tolist(), block.times_error.tolist())
+            for line, step, time, value in zip(block.lines, block.steps, times, block, strict=True):
+                yield _change_line(
                     str(line), "" if step is None else brief(step, 12), time, brief(value, max(width - 34, 20))
                 )
 
 
-def _columns(line: str, step: str, time: str, value: str) -> str:
+def _change_line(line: str, step: str, time: str, value: str) -> str:
     return f"{line:>5}  {step:>8}  {time:>14}  {value}"
 
 
 def functions_table(functions: Sequence[FunctionLine], limit: int = 20) -> Columns:
-    """One line a function: how often it was called, for how long, how often it raised."""
+    """One row per function: how often it was called, for how long, and how often it raised."""
     table = Columns(
         [
             Column("function", folds=True, least=12),
@@ -108,7 +108,7 @@ def functions_table(functions: Sequence[FunctionLine], limit: int = 20) -> Colum
 
 
 def runs_table(runs: Iterable[Run]) -> Columns:
-    """One line a run, as `clew runs` shows it."""
+    """One row per run, as `clew runs` shows it."""
     table = Columns(
         [
             Column("run", folds=True, least=26),

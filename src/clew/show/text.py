@@ -1,7 +1,7 @@
-"""Any value as one short line of text.
+"""Renders any value as one short line of text.
 
-Only exact known types are looked into; of anything else the type is named. So no user code runs, whether the value was
-read back from a run or is alive in the user's program.
+Only exact known types are opened; for others the type is named. So no user code runs, whether the value was read back
+from a run or is alive in the user's program.
 """
 
 from __future__ import annotations
@@ -23,12 +23,10 @@ _PLAIN = frozenset([bool, type(None), complex])
 _LONGEST_INTEGER = 256  # bits
 _BRACKETS: dict[type, str] = {list: "[]", tuple: "()", set: "{}", frozenset: "{}"}
 _BUILTIN_IDS = frozenset(map(id, [*_PLAIN, *_BRACKETS, int, float, str, bytes, bytearray, dict]))
-_LIBRARIES = frozenset(
-    ["numpy", "torch", "pandas", "datetime", "decimal", "fractions", "uuid", "pathlib", "collections", "builtins", "types"]
-)
-_SPEAKING = frozenset(["datetime", "date", "time", "timedelta", "timezone", "Decimal", "UUID"])
+_LIBRARIES = frozenset("numpy torch pandas datetime decimal fractions uuid pathlib collections builtins types".split())
+_SAFE_REPR = frozenset(["datetime", "date", "time", "timedelta", "timezone", "Decimal", "UUID"])
 _PATHS = frozenset(["PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath"])
-_ITEMS = 64  # looked at per container; the width cuts long before
+_MAX_ITEMS = 64  # examined per container; the width usually ends it earlier
 
 
 def brief(value: Any, width: int = 60) -> str:
@@ -44,173 +42,173 @@ def shorten(text: str, width: int) -> str:
 
 
 def printable(text: object) -> str:
-    """Text fit for a terminal: control and formatting characters are spelled out, so that nothing recorded can act."""
+    """Text safe for a terminal: control and formatting characters are escaped, so recorded text has no effect."""
     return "".join(
-        char if char == " " or unicodedata.category(char)[0] not in "CZ" else _spelled(char) for char in str(text)
+        char if char == " " or unicodedata.category(char)[0] not in "CZ" else _escaped(char) for char in str(text)
     )
 
 
-def _spelled(char: str) -> str:
+def _escaped(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii") if ord(char) != 0xA0 else " "
 
 
 def _text(value: Any, width: int, depth: int) -> str:
-    kind = type(value)
-    if id(kind) not in _BUILTIN_IDS and value is not DELETED:
-        return _other(value, kind, width, depth)  # a user's class: whether it is one of ours, its metaclass would say
-    if kind is float:
+    cls = type(value)
+    if id(cls) not in _BUILTIN_IDS and value is not DELETED:
+        return _object_text(value, cls, width, depth)  # `in` and `is` tests on a user's class could call its metaclass
+    if cls is float:
         return number(value)
-    if kind is int:
+    if cls is int:
         return integer(value)
-    if kind in _PLAIN:
+    if cls in _PLAIN:
         return repr(value)
-    if kind is str:
+    if cls is str:
         return printable(repr(value[: width + 1]))
-    if kind in (bytes, bytearray):
+    if cls in (bytes, bytearray):
         return repr(bytes(value[: width + 1]))
     if value is DELETED:
         return "deleted"
-    if kind in _BRACKETS:
-        return _items(value, _BRACKETS[kind], width, depth)
-    if kind is dict:
-        return _mapping(value.items(), "{}", width, depth)
-    return _other(value, kind, width, depth)
+    if cls in _BRACKETS:
+        return _sequence_text(value, _BRACKETS[cls], width, depth)
+    if cls is dict:
+        return _mapping_text(value.items(), "{}", width, depth)
+    return _object_text(value, cls, width, depth)
 
 
-def _other(value: Any, kind: type, width: int, depth: int) -> str:
-    if kind is Object:
+def _object_text(value: Any, cls: type, width: int, depth: int) -> str:
+    if cls is Object:
         name = printable(value.type.rpartition(".")[2])
-        inside = _mapping(value.attributes.items(), "()", width, depth, sign="=", quoted=False)
-        return name + inside
-    if kind is NotKept:
+        attributes = _mapping_text(value.attributes.items(), "()", width, depth, sign="=", quoted=False)
+        return name + attributes
+    if cls is NotKept:
         return not_kept(value, width, depth)
-    module, name = _name_of(kind)
-    home = module.partition(".")[0]
-    if home in _LIBRARIES and _genuine(kind, module, name):
-        if home in ("numpy", "torch", "pandas"):
-            return _array(value, kind, home, width)
-        return _standard(value, name, width, depth)
-    return f"<{printable(name)}>" if home == "builtins" else f"<{printable(module)}.{printable(name)}>"
+    module, name = module_and_name(cls)
+    library = module.partition(".")[0]
+    if library in _LIBRARIES and is_genuine_class(cls, module, name):
+        if library in ("numpy", "torch", "pandas"):
+            return _array_text(value, cls, library, width)
+        return _standard_library_text(value, name, width, depth)
+    return f"<{printable(name)}>" if library == "builtins" else f"<{printable(module)}.{printable(name)}>"
 
 
-def _name_of(kind: type) -> tuple[str, str]:
-    """Module and qualified name, past a metaclass that would answer for itself."""
-    module = type.__getattribute__(kind, "__module__")
-    name = type.__getattribute__(kind, "__qualname__")
+def module_and_name(cls: type) -> tuple[str, str]:
+    """Module and qualified name, read without calling a metaclass."""
+    module = type.__getattribute__(cls, "__module__")
+    name = type.__getattribute__(cls, "__qualname__")
     return module if type(module) is str else "?", name
 
 
-def _genuine(kind: type, module: str, name: str) -> bool:
-    """Whether it is that library's own type: a user's class may claim any module."""
-    home = sys.modules.get(module)
-    return home is not None and vars(home).get(name) is kind
+def is_genuine_class(cls: type, module: str, name: str) -> bool:
+    """Whether the class really belongs to that module: a user's class may claim any module."""
+    actual_module = sys.modules.get(module)
+    return actual_module is not None and vars(actual_module).get(name) is cls
 
 
-def _standard(value: Any, name: str, width: int, depth: int) -> str:
-    """Types of the standard library whose text is their own; containers among them through their contents."""
+def _standard_library_text(value: Any, name: str, width: int, depth: int) -> str:
+    """Types of the standard library: containers by their contents, others by their own `repr` if it is safe."""
     if name in ("OrderedDict", "defaultdict", "Counter"):
-        return name + "(" + _mapping(value.items(), "{}", width, depth) + ")"
+        return name + "(" + _mapping_text(value.items(), "{}", width, depth) + ")"
     if name == "SimpleNamespace":
-        return "namespace" + _mapping(vars(value).items(), "()", width, depth, sign="=", quoted=False)
+        return "namespace" + _mapping_text(vars(value).items(), "()", width, depth, sign="=", quoted=False)
     if name == "deque":
-        return name + "(" + _items(value, "[]", width, depth) + ")"
+        return name + "(" + _sequence_text(value, "[]", width, depth) + ")"
     if name in ("datetime", "time") and type(value.tzinfo) not in (timezone, type(None)):
-        return f"<{name}>"  # a user's time zone would be asked for its name
+        return f"<{name}>"  # `repr` would call a user's time zone
     if name == "Fraction":
         return f"Fraction({integer(value.numerator)}, {integer(value.denominator)})"
     if name == "range":
         bounds = (value.start, value.stop) if value.step == 1 else (value.start, value.stop, value.step)
         return f"range({', '.join(map(integer, bounds))})"
-    return printable(repr(value)) if name in _SPEAKING | _PATHS else f"<{name}>"
+    return printable(repr(value)) if name in _SAFE_REPR | _PATHS else f"<{name}>"
 
 
 def integer(value: int) -> str:
-    """The digits; of a very long one only how long it is: Python takes quadratic time for them, or refuses."""
+    """The digits, or only the length of a very long integer: Python needs quadratic time for the digits, or refuses."""
     return repr(value) if value.bit_length() <= _LONGEST_INTEGER else f"<int of {value.bit_length():,} bits>"
 
 
 def number(value: float) -> str:
-    """Six digits are enough to look at; `repr` where they are not fewer."""
+    """At most six digits, or `repr` if that is short."""
     if not math.isfinite(value):
         return repr(value)
     exact = repr(value)
     return exact if len(exact) <= 9 else f"{value:.6g}"
 
 
-def _items(items: Any, brackets: str, width: int, depth: int) -> str:
+def _sequence_text(items: Any, brackets: str, width: int, depth: int) -> str:
     if depth >= _DEEPEST:
         return f"{brackets[0]}…{brackets[1]}" if len(items) else brackets
     parts: list[str] = []
-    used = 0
-    for item in islice(iter(items), _ITEMS):
+    length = 0
+    for item in islice(iter(items), _MAX_ITEMS):
         parts.append(_text(item, width, depth + 1))
-        used += len(parts[-1]) + 2
-        if used > width:
+        length += len(parts[-1]) + 2
+        if length > width:
             break
-    left = len(items) - len(parts)
-    if left:
-        parts.append(f"… {left:,} more")
+    hidden_count = len(items) - len(parts)
+    if hidden_count:
+        parts.append(f"… {hidden_count:,} more")
     comma = "," if brackets == "()" and len(items) == 1 else ""
     return brackets[0] + ", ".join(parts) + comma + brackets[1]
 
 
-def _mapping(pairs: Any, brackets: str, width: int, depth: int, *, sign: str = ": ", quoted: bool = True) -> str:
+def _mapping_text(pairs: Any, brackets: str, width: int, depth: int, *, sign: str = ": ", quoted: bool = True) -> str:
     if depth >= _DEEPEST:
         return f"{brackets[0]}…{brackets[1]}" if len(pairs) else brackets
     parts: list[str] = []
-    used = 0
-    for key, item in islice(iter(pairs), _ITEMS):
+    length = 0
+    for key, item in islice(iter(pairs), _MAX_ITEMS):
         name = _text(key, width, depth + 1) if quoted or type(key) is not str else printable(key)
         parts.append(f"{name}{sign}{_text(item, width, depth + 1)}")
-        used += len(parts[-1]) + 2
-        if used > width:
+        length += len(parts[-1]) + 2
+        if length > width:
             break
-    left = len(pairs) - len(parts)
-    if left:
-        parts.append(f"… {left:,} more")
+    hidden_count = len(pairs) - len(parts)
+    if hidden_count:
+        parts.append(f"… {hidden_count:,} more")
     return brackets[0] + ", ".join(parts) + brackets[1]
 
 
 def not_kept(value: NotKept, width: int, depth: int = 0) -> str:
-    """What is known of it, and that it is not all."""
+    """What was kept of a value, and that it is incomplete."""
     summary = value.summary
     name = printable(value.type.rpartition(".")[2])
-    known = name
+    description = name
     if summary.shape is not None:
-        known = f"{printable(summary.dtype or name)}{list(summary.shape)}"
+        description = f"{printable(summary.dtype or name)}{list(summary.shape)}"
         if summary.min is not None and summary.max is not None:
-            known += f" {number(summary.min)}…{number(summary.max)}"
+            description += f" {number(summary.min)}…{number(summary.max)}"
     elif value.part is not None:
         return f"{_text(value.part, width, depth)} (a part)"
     elif summary.length is not None:
-        known += f" of {summary.length:,}"
+        description += f" of {summary.length:,}"
     state = {Kept.PART: "a part kept", Kept.SUMMARY: "summary only", Kept.OPAQUE: ""}.get(value.kept, "")
-    return f"<{known}{', ' + state if state else ''}>"
+    return f"<{description}{', ' + state if state else ''}>"
 
 
-def _array(value: Any, kind: type, home: str, width: int) -> str:
-    """dtype, shape, and the numbers when there are few. Only the libraries' own types, not a subclass of the user's."""
+def _array_text(value: Any, cls: type, library: str, width: int) -> str:
+    """dtype, shape, and the numbers if there are few. Only for the libraries' own types, not for user subclasses."""
     try:
-        if home == "pandas":
-            return f"{kind.__name__}[{' × '.join(map(str, value.shape))}]"
-        if home == "numpy" and kind.__name__ not in ("ndarray", "memmap"):
-            return printable(value.item()) if hasattr(value, "item") and value.ndim == 0 else f"<{kind.__name__}>"
+        if library == "pandas":
+            return f"{cls.__name__}[{' × '.join(map(str, value.shape))}]"
+        if library == "numpy" and cls.__name__ not in ("ndarray", "memmap"):
+            return printable(value.item()) if hasattr(value, "item") and value.ndim == 0 else f"<{cls.__name__}>"
         shape, dtype = tuple(value.shape), str(value.dtype).removeprefix("torch.")
-        if home == "torch" and (value.device.type != "cpu" or str(value.layout) != "torch.strided"):
-            return f"{dtype}{list(shape)} on {value.device}"  # reading it would wait for the device
+        if library == "torch" and (value.device.type != "cpu" or str(value.layout) != "torch.strided"):
+            return f"{dtype}{list(shape)} on {value.device}"  # reading it would synchronise with the device
         head = f"{dtype}{list(shape)}"
         if not shape:
-            return f"{_text(value.detach().item() if home == 'torch' else value.item(), width, 1)} ({dtype})"
+            return f"{_text(value.detach().item() if library == 'torch' else value.item(), width, 1)} ({dtype})"
         if math.prod(shape) <= 8:
-            numbers = value.detach().tolist() if home == "torch" else value.tolist()
+            numbers = value.detach().tolist() if library == "torch" else value.tolist()
             return f"{head} {_text(numbers, width, 0)}"
         return head
     except (AttributeError, RuntimeError, TypeError, ValueError, NotImplementedError):
-        return f"<{home}.{kind.__name__}>"
+        return f"<{library}.{cls.__name__}>"
 
 
 def time_text(seconds: float, error: float) -> str:
-    """A time with the digits that are known, microseconds at most."""
+    """A time with as many digits as are known, at most microseconds."""
     if not error > 0:  # exact, or unknown
         return f"{seconds:.6f}" if error == 0 else f"{seconds:.3f}"
     return f"{seconds:.{min(max(math.floor(-math.log10(error)), 0), 6)}f}"

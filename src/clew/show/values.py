@@ -1,7 +1,7 @@
-"""One line for any value, and what differs between two: `uint8 (73, 3, 720, 720)`, `uint8 → float32`.
+"""Renders any value as one line, and the difference of two: `uint8 (73, 3, 720, 720)`, `uint8 → float32`.
 
-Only exact known types are looked into, as in `text`: no user code runs. Tensors are read straight from memory, so
-autograd, dispatch modes and profilers notice nothing; those on other devices only when statistics are asked for.
+Only exact known types are opened, as in `text`, so no user code runs. CPU tensors are read directly from memory, so
+autograd, dispatch modes and profilers notice nothing; tensors on other devices are read only for statistics.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
 WIDTH = 100
-SCANNED = 16 << 20  # bytes of one value that are searched for NaN and Inf
-_OUTLINE = 64  # likewise, of a value that is only compared by its outline: enough for a single number
-_SHORT = 32  # characters of a text that is shown as it is
+SCANNED = 16 << 20  # bytes of one value searched for NaN and Inf
+_OUTLINE = 64  # likewise, if only outlines are compared: enough for a single number
+_SHORT = 32  # characters of a text shown in full
 _WORDS = 60  # characters shown of a long text
 _INSIDE = 24  # width of a plain item inside a container
-_LOOKED_AT = 8  # items of a container whose shapes count
+_LOOKED_AT = 8  # items of a container that count for its shape
 _ITEMS = 32
 _TROUBLE = (AttributeError, RuntimeError, TypeError, ValueError, NotImplementedError, KeyError, MemoryError)
-# by identity: a user's metaclass would be asked whether it is equal to one of these
+# compared by identity, because `==` could call a user's metaclass
 _TEXT_IDS = frozenset(map(id, (str, bytes, bytearray)))
 _NUMBER_IDS = frozenset(map(id, (int, float, bool, complex, type(None))))
 _CONTAINER_IDS = frozenset(map(id, (list, tuple, set, frozenset, dict)))
@@ -35,7 +35,7 @@ _UNKNOWN_DEVICE = ""
 
 @dataclass(frozen=True, slots=True)
 class ArrayFacts:
-    """What a line says of an array or tensor."""
+    """The facts that a line shows about an array or tensor."""
 
     library: str
     dtype: str
@@ -46,7 +46,7 @@ class ArrayFacts:
     low: float | None = None
     high: float | None = None
     mean: float | None = None
-    item: str = ""  # the number of an array without dimensions
+    item: str = ""  # the number in an array without dimensions
 
     @property
     def head(self) -> str:
@@ -61,9 +61,9 @@ class ArrayFacts:
 
     @property
     def statistics(self) -> str:
-        """` min 0.0 max 1.0 mean 0.5`, where they were made."""
-        told = (("min", self.low), ("max", self.high), ("mean", self.mean))
-        return "".join(f" {name} {_number(one)}" for name, one in told if one is not None)
+        """` min 0.0 max 1.0 mean 0.5`, if they were computed."""
+        figures = (("min", self.low), ("max", self.high), ("mean", self.mean))
+        return "".join(f" {name} {_number(figure)}" for name, figure in figures if figure is not None)
 
     @property
     def line(self) -> str:
@@ -82,42 +82,42 @@ def load() -> None:
 
 
 class Look:
-    """One value, looked at: its line and its shape come from the same facts, found once."""
+    """Examines one value; its line and its shape share the same facts, computed once."""
 
     def __init__(self, value: Any, *, stats: bool = False, device: str | None = None, room: int = SCANNED) -> None:
         self.value = value
         self._stats = stats
-        self._device = device  # where it was, if that is known better than the value itself tells
+        self._device = device  # the original device, if known; the value itself may have been moved
         self._room = room  # bytes that may still be searched
         self._facts: dict[int, ArrayFacts | None] = {}
 
     def array(self, value: Any) -> ArrayFacts | None:
-        """The facts of an array or tensor; None of anything else."""
+        """The facts about an array or tensor; None for other values."""
         key = id(value)
         if key not in self._facts:
-            self._facts[key] = self._looked(value)
+            self._facts[key] = self._compute_facts(value)
         return self._facts[key]
 
     @property
     def facts(self) -> ArrayFacts | None:
-        """The facts of the value itself."""
-        found = self.array(self.value)
-        return found if found is None or self._device is None else replace(found, device=self._device)
+        """The facts about the value itself."""
+        facts = self.array(self.value)
+        return facts if facts is None or self._device is None else replace(facts, device=self._device)
 
-    def _looked(self, value: Any) -> ArrayFacts | None:
+    def _compute_facts(self, value: Any) -> ArrayFacts | None:
         try:
             if type(value) is NotKept:
                 return _facts_of_summary(value, self._stats)
-            library = _library(type(value))
+            library = library_of_class(type(value))
             if library is None:
                 return None
-            found = _numpy_facts(value) if library == "numpy" else _torch_facts(value)
-            return self._counted(value, found)
+            facts = _numpy_facts(value) if library == "numpy" else _torch_facts(value)
+            return self._with_numbers(value, facts)
         except _TROUBLE:
             return None
 
-    def _counted(self, value: Any, facts: ArrayFacts) -> ArrayFacts:
-        """With NaN, Inf and statistics, where they are cheap or asked for."""
+    def _with_numbers(self, value: Any, facts: ArrayFacts) -> ArrayFacts:
+        """Add NaN and Inf counts and statistics, if they are cheap or requested."""
         from clew.show import scan
 
         try:
@@ -127,7 +127,7 @@ class Look:
             self._room -= size
             return replace(facts, **scan.numbers(value, facts.library, stats=self._stats))
         except _TROUBLE:
-            return facts  # its data cannot be read here; what it looks like from outside is known
+            return facts  # its data cannot be read here, but dtype and shape are known
 
     # ---- as a line
 
@@ -146,27 +146,27 @@ class Look:
         head = short_head(self.value)
         if id(type(value)) in _TEXT_IDS and head:
             room = min(max(width - len(head) - 4, 8), _WORDS)
-            return f"{head} {_beginning(value, room, _length(self.value, value) > room)}"
-        opened = _opened(value)
-        if opened is None:
+            return f"{head} {_first_words(value, room, _length(self.value, value) > room)}"
+        contents = _contents(value)
+        if contents is None:
             return head or brief(self.value, width)
-        brackets, items = opened
+        brackets, items = contents
         missing = value is not self.value and type(value) is not Object and _length(self.value, value) > len(value)
-        return head + brackets[0] + self._inside(items, width - len(head) - 3, missing) + brackets[1]
+        return head + brackets[0] + self._items_text(items, width - len(head) - 3, missing) + brackets[1]
 
-    def _inside(self, items: Iterable[tuple[str, Any]], width: int, more: bool) -> str:
+    def _items_text(self, items: Iterable[tuple[str, Any]], width: int, has_more: bool) -> str:
         parts: list[str] = []
-        used = 0
+        length = 0
         for key, item in items:
-            text = f"{key}{self._item(item)}"
-            used += len(text) + 2
-            if parts and (used > width or len(parts) >= _ITEMS):
-                more = True
+            text = f"{key}{self._item_text(item)}"
+            length += len(text) + 2
+            if parts and (length > width or len(parts) >= _ITEMS):
+                has_more = True
                 break
             parts.append(text)
-        return ", ".join([*parts, "…"] if more else parts)
+        return ", ".join([*parts, "…"] if has_more else parts)
 
-    def _item(self, item: Any) -> str:
+    def _item_text(self, item: Any) -> str:
         facts = self.array(item)
         if facts is not None:
             return facts.head + facts.counts
@@ -175,7 +175,7 @@ class Look:
     # ---- against the value before
 
     def since(self, before: Any, *, width: int = WIDTH, device: str | None = None) -> str:
-        """What differs from the value before (on `device`, as for a look); without one (`clew.DELETED`), the line."""
+        """The difference from the value before (on `device`); without one (`clew.DELETED`), the line."""
         if before is DELETED or self.value is DELETED:
             return self.line(width)
         old, new = Look(before, device=device, room=_OUTLINE).facts, self.facts
@@ -189,7 +189,7 @@ class Look:
     # ---- as a shape
 
     def shape(self) -> Hashable:
-        """What stays the same when only the content differs: types, shapes, dtypes, and whether all is finite."""
+        """What values of different content share: types, shapes, dtypes, and whether all numbers are finite."""
         try:
             return self._shape_of(self.value, 0)
         except RuntimeError:
@@ -202,35 +202,35 @@ class Look:
         if type(value) is float:
             return "float", value != value, value in (float("inf"), float("-inf"))
         name = type_name(value)
-        opened = _opened(_kept_part(value)) if depth < 3 else None
-        if opened is None:
+        contents = _contents(_kept_part(value)) if depth < 3 else None
+        if contents is None:
             return name
-        # Not the length: a list that grows by one each time round would never fold.
-        inside = (key + str(self._shape_of(item, depth + 1)) for key, item in islice(opened[1], _LOOKED_AT))
-        return name, tuple(dict.fromkeys(inside))
+        # Without the length: a list that grows in every round would never fold.
+        item_shapes = (key + str(self._shape_of(item, depth + 1)) for key, item in islice(contents[1], _LOOKED_AT))
+        return name, tuple(dict.fromkeys(item_shapes))
 
 
 def value_line(value: Any, *, stats: bool = False, width: int = WIDTH, device: str | None = None) -> str:
     """One line for any value, live or read back.
 
-    `device` says where a tensor was, if that is known better than from the value: what is read back is on the cpu.
+    `device` is the original device of a tensor, if known: a tensor read back is on the CPU.
     """
     return Look(value, stats=stats, device=device).line(width)
 
 
 def change_line(
     before: Any,
-    now: Any,
+    after: Any,
     *,
     stats: bool = False,
     width: int = WIDTH,
     devices: tuple[str | None, str | None] = (None, None),
 ) -> str:
-    """What differs between two values of one name; without a value before (`clew.DELETED`), just the value.
+    """The difference between two values of one name; without a value before (`clew.DELETED`), just the value.
 
-    `devices` are the devices of both where they are known better; an empty text: not known, and not compared.
+    `devices` are the original devices of both, if known; an empty text means unknown, and not compared.
     """
-    return Look(now, stats=stats, device=devices[1]).since(before, width=width, device=devices[0])
+    return Look(after, stats=stats, device=devices[1]).since(before, width=width, device=devices[0])
 
 
 def _array_change(old: ArrayFacts, new: ArrayFacts) -> str:
@@ -244,30 +244,30 @@ def _array_change(old: ArrayFacts, new: ArrayFacts) -> str:
     return ", ".join(parts or [new.head, "values changed"]) + new.counts + new.statistics
 
 
-def _plain_change(before: Any, now: Any, look: Look, width: int) -> str:
-    if id(type(before)) in _NUMBER_IDS and id(type(now)) in _NUMBER_IDS:
-        return f"{brief(before, 24)} → {brief(now, 24)}"
-    old, new = short_head(before), short_head(now)
-    if type_name(before) == type_name(now) and new and old == new:  # the same outline, another content
-        said = ", values changed" if _opened(_kept_part(now)) is not None else ", text changed"
-        return look.line(width - len(said)) + said
-    if type_name(before) == type_name(now) and _opened(_kept_part(now)) is not None:
+def _plain_change(before: Any, after: Any, look: Look, width: int) -> str:
+    if id(type(before)) in _NUMBER_IDS and id(type(after)) in _NUMBER_IDS:
+        return f"{brief(before, 24)} → {brief(after, 24)}"
+    old, new = short_head(before), short_head(after)
+    if type_name(before) == type_name(after) and new and old == new:  # the same outline, but different content
+        remark = ", values changed" if _contents(_kept_part(after)) is not None else ", text changed"
+        return look.line(width - len(remark)) + remark
+    if type_name(before) == type_name(after) and _contents(_kept_part(after)) is not None:
         return f"{old} → {new}"
-    shown = _outline(before)
-    full = look.line(max(width - len(shown) - 3, 8))
-    if shown == full:  # of one type, and nothing more is known of either
-        return f"{full}, changed"
-    return f"{shown} → {full}"
+    before_text = _outline(before)
+    now_text = look.line(max(width - len(before_text) - 3, 8))
+    if before_text == now_text:  # of one type, and no more is known about either
+        return f"{now_text}, changed"
+    return f"{before_text} → {now_text}"
 
 
 def _outline(value: Any) -> str:
-    """A few words for what was there before."""
+    """A short description of a value."""
     facts = Look(value, room=0).facts
     return facts.head if facts is not None else short_head(value) or brief(value, 24)
 
 
 def short_head(value: Any) -> str:
-    """`dict[10]`, `str[88]`, `Config`; nothing for what is short enough to be shown as it is."""
+    """`dict[10]`, `str[88]`, `Config`; empty for values short enough to be shown in full."""
     inner = _kept_part(value)
     if id(type(inner)) in _TEXT_IDS:
         length = _length(value, inner)
@@ -280,38 +280,38 @@ def short_head(value: Any) -> str:
 
 
 def type_name(value: Any) -> str:
-    """The type as people write it, live or read back."""
+    """The qualified type name of a value, live or read back."""
     if type(value) is NotKept or type(value) is Object:
         return str(value.type)
-    kind = type(value)
-    module = type.__getattribute__(kind, "__module__")
-    name = type.__getattribute__(kind, "__qualname__")
+    cls = type(value)
+    module = type.__getattribute__(cls, "__module__")
+    name = type.__getattribute__(cls, "__qualname__")
     return str(name) if module == "builtins" or type(module) is not str else f"{module}.{name}"
 
 
 def _length(value: Any, inner: Any) -> int:
-    """How long it was, also where only a part of it was kept."""
-    known = value.summary.length if type(value) is NotKept else None
-    return len(inner) if known is None else int(known)
+    """The original length, even if only a part was kept."""
+    length = value.summary.length if type(value) is NotKept else None
+    return len(inner) if length is None else int(length)
 
 
 def _kept_part(value: Any) -> Any:
-    """What can be looked into: of a container of which a part was kept, that part."""
+    """The kept part of a container of which only a part was kept; other values unchanged."""
     if type(value) is NotKept and value.part is not None and value.kept is Kept.PART:
         return value.part
     return value
 
 
 def _is_container(value: Any) -> bool:
-    kind = type(value)
-    if id(kind) in _CONTAINER_IDS:
+    cls = type(value)
+    if id(cls) in _CONTAINER_IDS:
         return True
     collections = vars(sys.modules.get("collections", sys))
-    return any(kind is collections.get(name) for name in ("OrderedDict", "defaultdict", "Counter", "deque"))
+    return any(cls is collections.get(name) for name in ("OrderedDict", "defaultdict", "Counter", "deque"))
 
 
-def _opened(value: Any) -> tuple[tuple[str, str], Iterable[tuple[str, Any]]] | None:
-    """Brackets and items with their keys as text, of a container or a read-back object; None of anything else."""
+def _contents(value: Any) -> tuple[tuple[str, str], Iterable[tuple[str, Any]]] | None:
+    """Brackets and items (with keys as text) of a container or read-back object; None for other values."""
     if type(value) is Object:
         return ("(", ")"), ((f"{printable(key)}=", item) for key, item in value.attributes.items())
     if not _is_container(value):
@@ -324,10 +324,10 @@ def _opened(value: Any) -> tuple[tuple[str, str], Iterable[tuple[str, Any]]] | N
     return (f" {begin}", end), (("", item) for item in value)
 
 
-def _beginning(text: Any, width: int, more: bool) -> str:
+def _first_words(text: Any, width: int, is_cut: bool) -> str:
     """`'first words…'`."""
     shown = brief(text[:width], 4 * width)
-    return f"{shown[:-1]}…{shown[-1]}" if more else shown
+    return f"{shown[:-1]}…{shown[-1]}" if is_cut else shown
 
 
 def _key(key: Any) -> str:
@@ -337,14 +337,14 @@ def _key(key: Any) -> str:
 # ---- arrays
 
 
-def _library(kind: type) -> str | None:
-    """numpy or torch, for the libraries' own types: a subclass may have code of the user's in it."""
+def library_of_class(cls: type) -> str | None:
+    """numpy or torch for these libraries' own types; not for subclasses, which may run user code."""
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
-    if numpy is not None and any(kind is vars(numpy).get(name) for name in ("ndarray", "memmap")):
+    if numpy is not None and any(cls is vars(numpy).get(name) for name in ("ndarray", "memmap")):
         return "numpy"
     if torch is not None:
-        inside = vars(vars(torch).get("nn", sys))
-        if any(kind is each for each in (vars(torch).get("Tensor"), inside.get("Parameter"), inside.get("Buffer"))):
+        nn = vars(vars(torch).get("nn", sys))
+        if any(cls is own_class for own_class in (vars(torch).get("Tensor"), nn.get("Parameter"), nn.get("Buffer"))):
             return "torch"
     return None
 
@@ -356,7 +356,7 @@ def _numpy_facts(value: Any) -> ArrayFacts:
 
 def _torch_facts(value: Any) -> ArrayFacts:
     torch: Any = sys.modules["torch"]
-    with torch._C.DisableTorchFunction():  # a mode of the user's would see even `value.shape`
+    with torch._C.DisableTorchFunction():  # a user's torch function mode would even see `value.shape`
         layout = "" if value.layout is torch.strided else f" {str(value.layout).removeprefix('torch.')}"
         dtype = str(value.dtype).removeprefix("torch.") + layout
         return ArrayFacts("torch", dtype, tuple(value.shape), "cpu" if value.is_cpu else str(value.device))

@@ -21,10 +21,10 @@ def two(base: Path) -> tuple[str, str]:
     return run_id(runs[0].path), run_id(runs[1].path)
 
 
-def test_the_first_difference_is_told(base: Path, two: tuple[str, str]) -> None:
-    found = Page(base).ask("/api/diff", a=two[0], b=two[1])
-    assert found["summary"]["differ"] == 1
-    assert found["first"]["name"] == "loss"
+def test_the_first_difference_is_reported(base: Path, two: tuple[str, str]) -> None:
+    answer = Page(base).ask("/api/diff", a=two[0], b=two[1])
+    assert answer["summary"]["differ"] == 1
+    assert answer["first"]["name"] == "loss"
 
 
 def test_settings_are_passed_on(base: Path, two: tuple[str, str]) -> None:
@@ -35,12 +35,12 @@ def test_settings_are_passed_on(base: Path, two: tuple[str, str]) -> None:
 
 def test_a_comparison_is_made_once(base: Path, two: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     page = Page(base)
-    made: list[int] = []
+    computed: list[int] = []
     plain = compare._diff
-    monkeypatch.setattr(compare, "_diff", lambda *given: made.append(1) or plain(*given))
+    monkeypatch.setattr(compare, "_diff", lambda *given: computed.append(1) or plain(*given))
     for _ in range(3):
         page.ask("/api/diff", a=two[0], b=two[1], rtol=0.125)
-    assert made == [1]
+    assert computed == [1]
 
 
 def test_a_run_that_is_not_there_is_refused(base: Path, two: tuple[str, str]) -> None:

@@ -13,22 +13,22 @@ from page.contract import misfits
 
 
 def test_without_a_graph_it_is_which_function_called_which(page: Page, folder: Path) -> None:
-    found = page.of(folder, "graph")
-    assert (found["what"], found["graphs"]) == ("calls", 0)
-    train, layer = found["nodes"]
+    answer = page.of(folder, "graph")
+    assert (answer["what"], answer["graphs"]) == ("calls", 0)
+    train, layer = answer["nodes"]
     assert (train["label"], train["group"], train["calls"]) == ("train", "pkg.mod", 1)
     assert (layer["label"], layer["calls"]) == ("layer", 10)
-    (edge,) = found["edges"]
+    (edge,) = answer["edges"]
     assert (edge["from"], edge["to"], edge["label"]) == (train["id"], layer["id"], "10 × 3 ms")
 
 
 def test_methods_are_grouped_by_their_class(base: Path) -> None:
-    written = Written(base)
-    shard = written.shard()
+    writer = Written(base)
+    shard = writer.shard()
     shard.call("Net.forward", module="pkg.net")
     shard.call("f.<locals>.g", module="pkg.net")
     shard.close()
-    nodes = Page(base).of(written.folder, "graph")["nodes"]
+    nodes = Page(base).of(writer.folder, "graph")["nodes"]
     assert [(node["group"], node["label"]) for node in nodes] == [("pkg.net.Net", "forward"), ("pkg.net.f", "g")]
 
 
@@ -44,9 +44,9 @@ def drawn(base: Path) -> Path:
         "edges": [{"from": "v1", "to": "v2", "label": "words"}, {"from": "v1", "to": "lost", "label": ""}],
     }
     key, data = graph_text(drawing)
-    written = Written(base)
-    write_graph(written.folder, key, data)
-    shard = written.shard()
+    writer = Written(base)
+    write_graph(writer.folder, key, data)
+    shard = writer.shard()
     import numpy as np
 
     for _ in range(2):
@@ -54,21 +54,21 @@ def drawn(base: Path) -> Path:
         shard.change(call, "return", np.zeros((2, 3), np.float32), role="output")
         shard.end(call)
     shard.close()
-    return written.folder
+    return writer.folder
 
 
 def test_a_recorded_graph_has_values_times_and_calls(base: Path, drawn: Path) -> None:
     page = Page(base)
-    found = page.of(drawn, "graph")
-    assert misfits(found, "Graph") == []
-    assert (found["what"], found["graphs"], found["which"]) == ("graph", 1, 0)
-    tokenize, output = found["nodes"]
+    answer = page.of(drawn, "graph")
+    assert misfits(answer, "Graph") == []
+    assert (answer["what"], answer["graphs"], answer["which"]) == ("graph", 1, 0)
+    tokenize, output = answer["nodes"]
     assert (tokenize["calls"], tokenize["value"]["shape"]) == (2, [2, 3])
     assert tokenize["seconds"] == pytest.approx(0.004)
     assert tokenize["place"] == {"file": "p.py", "line": 12, "function": "tokenize"}
     assert page.of(drawn, "call", call=tokenize["call"])["call"]["function"] == "tokenize"
     assert (output["value"], output["calls"], output["place"]) == (None, None, None)
-    assert found["edges"] == [{"from": "v1", "to": "v2", "label": "words float32 (2, 3) · 2 ms"}]
+    assert answer["edges"] == [{"from": "v1", "to": "v2", "label": "words float32 (2, 3) · 2 ms"}]
 
 
 def test_the_edges_of_an_input_carry_what_the_graph_was_run_with(base: Path) -> None:
@@ -82,17 +82,17 @@ def test_the_edges_of_an_input_carry_what_the_graph_was_run_with(base: Path) -> 
         "edges": [{"from": "v0", "to": "v1", "label": ""}],
     }
     key, data = graph_text(drawing)
-    written = Written(base)
-    write_graph(written.folder, key, data)
-    shard = written.shard()
+    writer = Written(base)
+    write_graph(writer.folder, key, data)
+    shard = writer.shard()
     for text in ("an older one", "a text much longer than fits there"):
         call = shard.call("pipeline", module=f"{MODULE}{key}")
         shard.change(call, "text", text, role="input")
         shard.end(call)
     shard.close()
-    found = Page(base).of(written.folder, "graph")
-    assert found["nodes"][0]["value"]["text"] == "'a text much longer than fits there'"
-    assert found["edges"][0]["label"] == "'a text much longer tha…"
+    answer = Page(base).of(writer.folder, "graph")
+    assert answer["nodes"][0]["value"]["text"] == "'a text much longer than fits there'"
+    assert answer["edges"][0]["label"] == "'a text much longer tha…"
 
 
 def test_a_graph_that_is_not_there_is_refused(base: Path, drawn: Path) -> None:

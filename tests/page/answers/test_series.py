@@ -28,7 +28,7 @@ def test_a_short_curve_has_every_point(page: Page, folder: Path) -> None:
     assert curve["range"] == [0, 9]
 
 
-def test_what_is_no_number_is_marked(page: Page, folder: Path) -> None:
+def test_a_value_that_is_not_a_number_is_marked(page: Page, folder: Path) -> None:
     curve = page.of(folder, "series", name="loss")
     assert curve["marks"] == [
         {"x": 4, "what": "nan"},
@@ -38,7 +38,7 @@ def test_what_is_no_number_is_marked(page: Page, folder: Path) -> None:
     assert curve["marksTotal"] == 3
 
 
-def test_infinities_are_told_apart(base: Path) -> None:
+def test_infinities_are_distinguished(base: Path) -> None:
     curve = series(base, [1.0, math.inf, -math.inf, 2.0])
     assert curve["y"] == [1.0, None, None, 2.0]
     assert [mark["what"] for mark in curve["marks"]] == ["inf", "-inf"]
@@ -65,12 +65,12 @@ def test_a_window_has_the_points_between_both_ends(base: Path) -> None:
 
 
 @pytest.mark.parametrize("window", [{"from": 1000}, {"to": -5}, {"from": 7, "to": 3}, {"from": 10.2, "to": 10.8}])
-def test_an_empty_window_is_no_error(base: Path, window: dict[str, float]) -> None:
+def test_an_empty_window_is_not_an_error(base: Path, window: dict[str, float]) -> None:
     curve = series(base, [float(i) for i in range(100)], **window)
     assert (curve["x"], curve["inside"]) == ([], 0)
 
 
-def test_a_series_of_nan_alone_is_no_error(base: Path) -> None:
+def test_a_series_of_nan_alone_is_not_an_error(base: Path) -> None:
     curve = series(base, [math.nan] * 300, px=10)
     assert curve["reduced"]
     assert set(curve["low"]) == set(curve["y"]) == {None}
@@ -79,28 +79,28 @@ def test_a_series_of_nan_alone_is_no_error(base: Path) -> None:
 
 
 def test_steps_that_go_back_are_sorted_along_the_axis(base: Path) -> None:
-    written = Written(base)
-    shard = written.shard()
+    writer = Written(base)
+    shard = writer.shard()
     call = shard.call()
     for step in (5, 3, 4, math.nan, 1)[:3]:
         shard.step(call, step)
         shard.change(call, "x", step * 10.0)
     shard.close()
     page = Page(base)
-    curve = page.of(written.folder, "series", name="x")
+    curve = page.of(writer.folder, "series", name="x")
     assert (curve["x"], curve["y"]) == ([3, 4, 5], [30.0, 40.0, 50.0])
-    assert page.of(written.folder, "point", name="x", x=3)["index"] == 1
+    assert page.of(writer.folder, "point", name="x", x=3)["index"] == 1
 
 
-def test_steps_that_are_no_numbers_give_way_to_the_index(base: Path) -> None:
-    written = Written(base)
-    shard = written.shard()
+def test_steps_that_are_not_numbers_give_way_to_the_index(base: Path) -> None:
+    writer = Written(base)
+    shard = writer.shard()
     call = shard.call()
     for step in ("warm", "up"):
         shard.step(call, step)
         shard.change(call, "x", 1.0)
     shard.close()
-    curve = Page(base).of(written.folder, "series", name="x", axis="step")
+    curve = Page(base).of(writer.folder, "series", name="x", axis="step")
     assert (curve["axis"], curve["x"]) == ("index", [0, 1])
 
 
@@ -116,13 +116,13 @@ def test_time_is_in_seconds_since_the_run_began(base: Path) -> None:
 
 
 def test_all_points_at_one_place_are_one_bucket(base: Path) -> None:
-    written = Written(base)
-    shard = written.shard()
+    writer = Written(base)
+    shard = writer.shard()
     call = shard.call(step=7)
     for value in range(50):
         shard.change(call, "x", float(value))
     shard.close()
-    curve = Page(base).of(written.folder, "series", name="x", px=10)
+    curve = Page(base).of(writer.folder, "series", name="x", px=10)
     assert (curve["x"], curve["low"], curve["high"]) == ([7], [0.0], [49.0])
 
 
@@ -134,8 +134,8 @@ def test_a_point_knows_its_place_and_its_call(page: Page, folder: Path) -> None:
 
 
 def test_a_point_that_is_not_there_is_refused(page: Page, folder: Path) -> None:
-    told = page.refused(404, f"{page.run(folder)}/point", name="loss", index=12)
-    assert "none numbered 12" in told["error"]
+    refusal = page.refused(404, f"{page.run(folder)}/point", name="loss", index=12)
+    assert "none numbered 12" in refusal["error"]
 
 
 def test_markup_and_long_text_come_as_text(base: Path) -> None:

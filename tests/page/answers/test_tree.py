@@ -26,8 +26,8 @@ def calls(base: Path) -> Any:
     """Runs of one root that makes these calls."""
 
     def write(*functions: str, changes: bool = False) -> tuple[Page, Path]:
-        written = Written(base)
-        shard = written.shard()
+        writer = Written(base)
+        shard = writer.shard()
         root = shard.call("main")
         for function in functions:
             if changes:
@@ -36,7 +36,7 @@ def calls(base: Path) -> Any:
             shard.end(call, error="Oh: no" if function.endswith("!") else None)
         shard.end(root)
         shard.close()
-        return Page(base), written.folder
+        return Page(base), writer.folder
 
     return write
 
@@ -96,24 +96,24 @@ def test_what_does_not_repeat_is_shown_whole_however_it_is_looked_at(
     monkeypatch.setattr("clew.page.branches.LOOKED_AT", 80)
     wanted = [f"f{i}" for i in range(300)]
     page, folder = calls(*wanted)
-    found: list[str] = []
+    answer: list[str] = []
     offset: int | None = 0
     while offset is not None:
         branch = page.of(folder, "tree", parent=TRAIN, offset=offset, limit=70)
-        found += names(branch)
+        answer += names(branch)
         offset = branch["next"]
-    assert found == wanted
+    assert answer == wanted
 
 
 def test_pages_meet_without_a_gap(calls: Any) -> None:
     page, folder = calls(*["a", "b", "c", "d", "a", "a", "b", "d"] * 5, changes=True)
-    found: list[str] = []
+    answer: list[str] = []
     offset: int | None = 0
     while offset is not None:
         branch = page.of(folder, "tree", parent=TRAIN, offset=offset, limit=7, fold=0)
-        found += names(branch)
+        answer += names(branch)
         offset = branch["next"]
-    assert found == [one for name in ["a", "b", "c", "d", "a", "a", "b", "d"] * 5 for one in ("x", name)]
+    assert answer == [one for name in ["a", "b", "c", "d", "a", "a", "b", "d"] * 5 for one in ("x", name)]
 
 
 def test_a_fold_adds_up_its_time(calls: Any) -> None:
@@ -142,8 +142,8 @@ def test_calls_are_found_by_function_name_stage_and_time(page: Page, folder: Pat
 
 
 def test_a_function_that_was_never_called_gets_the_nearest(page: Page, folder: Path) -> None:
-    told = page.refused(404, f"{page.run(folder)}/tree", function="layre")
-    assert "`layer`" in told["remedy"]
+    refusal = page.refused(404, f"{page.run(folder)}/tree", function="layre")
+    assert "`layer`" in refusal["remedy"]
 
 
 def test_a_time_that_makes_no_sense_is_refused(page: Page, folder: Path) -> None:
@@ -157,24 +157,24 @@ def test_a_call_that_is_not_there_is_refused(page: Page, folder: Path, call: str
 
 
 def test_a_call_alone_has_its_parents_and_callers(page: Page, folder: Path) -> None:
-    found = page.of(folder, "call", call="host-r0-100-0:2")
-    assert found["parents"] == [{"id": TRAIN, "function": "train"}]
-    assert found["call"]["args"][0]["value"]["stats"]["max"] == 2.0
+    answer = page.of(folder, "call", call="host-r0-100-0:2")
+    assert answer["parents"] == [{"id": TRAIN, "function": "train"}]
+    assert answer["call"]["args"][0]["value"]["stats"]["max"] == 2.0
 
 
 def test_several_processes_are_one_tree(base: Path) -> None:
-    written = Written(base)
+    writer = Written(base)
     for rank in (1, 0):
-        shard = written.shard(rank)
+        shard = writer.shard(rank)
         shard.end(shard.call("work"))
         shard.close()
-    nodes = Page(base).of(written.folder, "tree")["nodes"]
+    nodes = Page(base).of(writer.folder, "tree")["nodes"]
     assert sorted(node["rank"] for node in nodes) == [0, 1]
 
 
 def test_a_run_of_changes_without_calls_has_an_empty_tree(base: Path) -> None:
-    written = Written(base)
-    shard = written.shard()
+    writer = Written(base)
+    shard = writer.shard()
     shard.change(77, "x", 1.0)
     shard.close()
-    assert Page(base).of(written.folder, "tree")["nodes"] == []
+    assert Page(base).of(writer.folder, "tree")["nodes"] == []

@@ -1,5 +1,5 @@
-"""What `trace.check()` looks for: one file for each family of mistakes, each with rules that take what was seen.
+"""The rules of `trace.check()`, one file per family of mistakes.
 
-A rule is a function that takes `Seen` and gives findings. It may be wrong about nothing that is usual: what a normal
-pipeline does is at most a note.
+A rule is a function that takes `Evidence` and yields findings. A rule must not warn about a normal pipeline: anything a
+normal pipeline does is at most a note.
 """

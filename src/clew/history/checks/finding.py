@@ -1,4 +1,4 @@
-"""What a check found, as people read it: warnings first, then what changed from stage to stage."""
+"""Holds what `trace.check()` found and renders it: warnings first, then the changes from stage to stage."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from clew.show.text import brief, printable
 
 Level = Literal["warning", "note"]
 CHANGE = "change"
-_NAMED = 6  # items that are named in a sentence
+_NAMED = 6  # items that a sentence names
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was found: a warning, or a note for whoever wants to know."""
+    """One result of a check: a warning or a note."""
 
     kind: str  # "nan-appears"
     level: Level
     stage: str
     function: str
-    items: tuple[Any, ...]  # the ids of the items it is about
-    text: str  # a sentence, with the figures
+    items: tuple[Any, ...]  # the ids of the items concerned
+    text: str  # a full sentence, including the figures
     remedy: str = ""
 
     @property
@@ -36,35 +36,34 @@ class Finding:
 
 
 class Findings(Sequence[Finding]):
-    """All that was found: true if there is a warning. `print` and a notebook show the same."""
+    """All findings of a check; true if there is a warning. `print` and notebooks show the same content."""
 
     def __init__(self, findings: Iterable[Finding]) -> None:
-        found = list(findings)
-        self._found = [one for one in found if one.level == "warning"] + [one for one in found if one.level == "note"]
+        self._findings = sorted(findings, key=lambda finding: finding.level != "warning")  # stable: else in given order
 
     @property
     def warnings(self) -> list[Finding]:
-        return [one for one in self._found if one.level == "warning"]
+        return [finding for finding in self._findings if finding.level == "warning"]
 
     @property
     def notes(self) -> list[Finding]:
-        return [one for one in self._found if one.level == "note"]
+        return [finding for finding in self._findings if finding.level == "note"]
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._findings)
 
     def __bool__(self) -> bool:
-        return any(one.level == "warning" for one in self._found)
+        return any(finding.level == "warning" for finding in self._findings)
 
     def __iter__(self) -> Iterator[Finding]:
-        return iter(self._found)
+        return iter(self._findings)
 
     @overload
     def __getitem__(self, index: int) -> Finding: ...
     @overload
     def __getitem__(self, index: slice) -> Findings: ...
     def __getitem__(self, index: int | slice) -> Any:
-        return Findings(self._found[index]) if isinstance(index, slice) else self._found[index]
+        return Findings(self._findings[index]) if isinstance(index, slice) else self._findings[index]
 
     def __eq__(self, other: object) -> bool:
         return list(self) == list(other) if isinstance(other, (Findings, list, tuple)) else NotImplemented
@@ -73,9 +72,9 @@ class Findings(Sequence[Finding]):
 
     def __str__(self) -> str:
         lines = [self._head()]
-        for one in [*self.warnings, *self._hints()]:
-            lines += ["", f"{one.level}: {one.kind}  {one.place}", f"  {one.text}"]
-            lines += [f"  {one.remedy}"] if one.remedy else []
+        for finding in [*self.warnings, *self._hints()]:
+            lines += ["", f"{finding.level}: {finding.kind}  {finding.place}", f"  {finding.text}"]
+            lines += [f"  {finding.remedy}"] if finding.remedy else []
         rows = [("stage", "function", "what changed"), *self._changes()]
         if len(rows) > 1:
             widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
@@ -88,34 +87,34 @@ class Findings(Sequence[Finding]):
     def _repr_html_(self) -> str:
         cell = 'style="text-align:left;vertical-align:top;padding:1px 10px 1px 0"'
         parts = [f"<p><b>{safe(self._head())}</b></p>"]
-        for one in [*self.warnings, *self._hints()]:
-            remedy = f"<br><i>{safe(one.remedy)}</i>" if one.remedy else ""
-            head = f"<b>{safe(one.level)}: {safe(one.kind)}</b> {safe(one.place)}"
-            parts.append(f"<p>{head}<br>{safe(one.text)}{remedy}</p>")
+        for finding in [*self.warnings, *self._hints()]:
+            remedy = f"<br><i>{safe(finding.remedy)}</i>" if finding.remedy else ""
+            head = f"<b>{safe(finding.level)}: {safe(finding.kind)}</b> {safe(finding.place)}"
+            parts.append(f"<p>{head}<br>{safe(finding.text)}{remedy}</p>")
         rows = [("stage", "function", "what changed"), *self._changes()]
         if len(rows) > 1:
-            told = ("".join(f"<td {cell}>{safe(text)}</td>" for text in row) for row in rows)
-            parts.append("<table>" + "".join(f"<tr>{row}</tr>" for row in told) + "</table>")
+            row_cells = ("".join(f"<td {cell}>{safe(text)}</td>" for text in row) for row in rows)
+            parts.append("<table>" + "".join(f"<tr>{row}</tr>" for row in row_cells) + "</table>")
         return f"<div>{''.join(parts)}</div>"
 
     def _head(self) -> str:
         count = len(self.warnings)
-        if not self._found:
+        if not self._findings:
             return "No warnings, and nothing changed between the stages."
         return "No warnings." if not count else "1 warning." if count == 1 else f"{count:,} warnings."
 
     def _hints(self) -> list[Finding]:
-        return [one for one in self.notes if one.kind != CHANGE]
+        return [finding for finding in self.notes if finding.kind != CHANGE]
 
     def _changes(self) -> list[tuple[str, str, str]]:
-        """One line for each; the stage and the function are not said twice."""
+        """One line per change; consecutive changes of one function show its stage and name once."""
         lines: list[tuple[str, str, str]] = []
-        before = ("", "")
-        for one in self.notes:
-            if one.kind == CHANGE:
-                here = printable(one.stage), printable(one.function)
-                lines.append((*(("", "") if here == before else here), one.text))
-                before = here
+        previous_place = ("", "")
+        for finding in self.notes:
+            if finding.kind == CHANGE:
+                place = printable(finding.stage), printable(finding.function)
+                lines.append((*(("", "") if place == previous_place else place), finding.text))
+                previous_place = place
         return lines
 
 
@@ -128,9 +127,14 @@ def item_names(items: Sequence[Any]) -> str:
     return f"items {', '.join(named)} and {more:,} more" if more else f"items {listed(named)}"
 
 
-def listed(words: Sequence[str]) -> str:
+def listed(items: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else ""
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}" if items else ""
+
+
+def repetition(count: int) -> str:
+    """A sentence that says that `count` more calls had the same finding; empty for none."""
+    return f" The same in {counted(count, 'more call')}." if count else ""
 
 
 def counted(count: int, noun: str) -> str:

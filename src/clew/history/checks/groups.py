@@ -1,9 +1,9 @@
-"""Training and evaluation, or two datasets, whose items come out of the same pipeline in different ranges.
+"""Finds training and evaluation data, or two datasets, that leave the same pipeline in different ranges.
 
-A few items say little, and two pictures may well be a dark and a bright one. So only what no choice of items explains
-is told: images of which one group is in the range of bytes, has no negative numbers while all of the other have, or
-stays in -1…1 while all of the other go beyond; and other data of which every single item of one group is scaled
-otherwise than every one of the other.
+A few items prove little: one picture may be dark and another bright. So only differences that no choice of items
+explains are reported. For images: one group is in the range of bytes; or has no negative numbers while every item of
+the other has; or stays in -1…1 while every item of the other goes beyond. For other data: every item of one group is
+scaled differently from every item of the other.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clew.history.checks.finding import Finding, counted
-from clew.history.checks.leaf import Leaf, figure, range_told
-from clew.history.checks.seen import Seen, found, is_loss, is_model, principal
+from clew.history.checks.leaf import Leaf, figure, range_text
+from clew.history.checks.seen import Evidence, is_loss, is_model, make_finding, principal
 from clew.records import Passage
 
-_FEW = 3  # items of each group, for data that are no images
-_GAP = 3.0  # by which factor all of one group have to be wider than all of the other
+_FEW = 3  # items required per group, for data other than images
+_GAP = 3.0  # the factor by which all items of one group must be wider than all of the other
 _NEGATIVE = -0.1
-_UNIT = 1.05  # a little over 1 comes of interpolation
+_UNIT = 1.05  # interpolation may slightly exceed 1
 _BRIGHT = 16.0
-_BEYOND = 1.5  # where no picture of the range -1…1 comes
+_BEYOND = 1.5  # no picture in the range -1…1 reaches this
 
 
 @dataclass(slots=True)
@@ -60,89 +60,95 @@ class _Group:
     def high(self) -> float:
         return max(item.high for item in self.items)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         mean = sum(item.mean for item in self.items) / len(self.items)
         std = sum(item.std for item in self.items) / len(self.items)
-        figures = f"{range_told(self.low, self.high)}, mean {figure(mean)}, std {figure(std)}"
+        figures = f"{range_text(self.low, self.high)}, mean {figure(mean)}, std {figure(std)}"
         return f"{self.name} {figures} ({counted(len(self.items), 'item')})"
 
 
-def groups(seen: Seen) -> Iterator[Finding]:
-    """By the model's mode at the model; else by source, at the last stage before it that both passed."""
+def differing_ranges(evidence: Evidence) -> Iterator[Finding]:
+    """Compare the model's inputs by its mode; without both modes, compare sources at the last stage they share."""
     models: dict[str, list[Passage]] = {}
-    for passage in seen.models():
+    for passage in evidence.models():
         models.setdefault(passage.function, []).append(passage)
-    both = [calls for calls in models.values() if {"train", "eval"} <= {passage.mode for passage in calls}]
-    for calls in both:
-        yield from _compared([(one, one.mode, principal(seen.inputs(one))) for one in calls if one.mode])
-    if both:
+    functions_in_both_modes = [
+        calls for calls in models.values() if {"train", "eval"} <= {passage.mode for passage in calls}
+    ]
+    for calls in functions_in_both_modes:
+        yield from _compare_groups(
+            [(passage, passage.mode, principal(evidence.inputs(passage))) for passage in calls if passage.mode]
+        )
+    if functions_in_both_modes:
         return
-    for function in _last_common(seen):
-        calls = [passage for passage in seen.passages if (passage.stage, passage.function) == function]
-        yield from _compared([(one, f"`{one.source}`", principal(seen.outputs(one))) for one in calls])
+    for function in _last_shared_function(evidence):
+        calls = [passage for passage in evidence.passages if (passage.stage, passage.function) == function]
+        yield from _compare_groups(
+            [(passage, f"`{passage.source}`", principal(evidence.outputs(passage))) for passage in calls]
+        )
 
 
-def _last_common(seen: Seen) -> list[tuple[str, str]]:
+def _last_shared_function(evidence: Evidence) -> list[tuple[str, str]]:
     sources: dict[tuple[str, str], set[str]] = {}
-    for passage in seen.passages:
-        if passage.source and passage.outputs and not is_loss(passage) and not _of_model(seen, passage):
+    for passage in evidence.passages:
+        if passage.source and passage.outputs and not is_loss(passage) and not _is_in_model(evidence, passage):
             sources.setdefault((passage.stage, passage.function), set()).add(passage.source)
-    shared = [function for function, known in sources.items() if len(known) > 1]
-    order = {stage: place for place, stage in enumerate(seen.stages)}
-    outer = {(one.stage, one.function) for one in seen.passages if one.parent is None}
+    shared = [function for function, sources_seen in sources.items() if len(sources_seen) > 1]
+    order = {stage: place for place, stage in enumerate(evidence.stages)}
+    outer = {(passage.stage, passage.function) for passage in evidence.passages if passage.parent is None}
     shared = [function for function in shared if function in outer] or shared
     return sorted(shared, key=lambda function: order[function[0]])[-1:]
 
 
-def _of_model(seen: Seen, passage: Passage) -> bool:
-    return is_model(passage) or any(map(is_model, seen.ancestors(passage)))
+def _is_in_model(evidence: Evidence, passage: Passage) -> bool:
+    return is_model(passage) or any(map(is_model, evidence.ancestors(passage)))
 
 
-def _compared(calls: Sequence[tuple[Passage, str, Leaf | None]]) -> Iterator[Finding]:
-    found_: dict[str, _Group] = {}
+def _compare_groups(calls: Sequence[tuple[Passage, str, Leaf | None]]) -> Iterator[Finding]:
+    groups_by_name: dict[str, _Group] = {}
     for passage, name, leaf in calls:
         if leaf is not None and leaf.summary.min is not None:
-            found_.setdefault(name, _Group(name, passage)).add(passage, leaf)
-    known = [group for group in found_.values() if group.items]
-    for place, one in enumerate(known):
-        for other in known[place + 1 :]:
-            if one.axes == other.axes and _differ(one, other):
-                text = f"the ranges differ: {one.told()}; {other.told()}."
+            groups_by_name.setdefault(name, _Group(name, passage)).add(passage, leaf)
+    filled = [group for group in groups_by_name.values() if group.items]
+    for place, group in enumerate(filled):
+        for candidate in filled[place + 1 :]:
+            if group.axes == candidate.axes and _differ(group, candidate):
+                text = f"the ranges differ: {group.describe()}; {candidate.describe()}."
                 remedy = "Give both the same normalisation, with the same figures."
-                yield found("ranges-differ", other.passage, text, remedy, items=[*one.ids, *other.ids])
+                yield make_finding("ranges-differ", candidate.passage, text, remedy, items=[*group.ids, *candidate.ids])
 
 
-def _differ(one: _Group, other: _Group) -> bool:
-    if one.images and other.images:
-        return _images_differ(one, other) or _images_differ(other, one)
-    if one.dtypes != other.dtypes or min(len(one.items), len(other.items)) < _FEW:
+def _differ(group: _Group, candidate: _Group) -> bool:
+    if group.images and candidate.images:
+        return _images_differ(group, candidate) or _images_differ(candidate, group)
+    if group.dtypes != candidate.dtypes or min(len(group.items), len(candidate.items)) < _FEW:
         return False
-    return _apart(one.items, other.items) or _apart(other.items, one.items)
+    return _is_far_above(group.items, candidate.items) or _is_far_above(candidate.items, group.items)
 
 
-def _images_differ(one: _Group, other: _Group) -> bool:
-    """Whether the first is bytes and the second is not; or the first is without negative numbers and no item of the
-    second is; or the first stays in -1…1, and every item of the second goes far beyond."""
-    if one.low >= 0 and one.high > _BRIGHT and 0 < other.high < one.high / 8:
+def _images_differ(group: _Group, candidate: _Group) -> bool:
+    """Whether the group is bytes and the candidate is not; or has no negative numbers while every item of the candidate
+    has; or stays in -1…1 while every item of the candidate goes far beyond."""
+    if group.low >= 0 and group.high > _BRIGHT and 0 < candidate.high < group.high / 8:
         return True
-    count = min(len(one.items), len(other.items))
-    if count < 2 or one.low < -_UNIT or one.high > _UNIT:
+    count = min(len(group.items), len(candidate.items))
+    if count < 2 or group.low < -_UNIT or group.high > _UNIT:
         return False
-    if one.low >= 0:
-        return all(item.low < _NEGATIVE for item in other.items)
-    return count >= _FEW and all(max(-item.low, item.high) > _BEYOND for item in other.items)
+    if group.low >= 0:
+        return all(item.low < _NEGATIVE for item in candidate.items)
+    return count >= _FEW and all(max(-item.low, item.high) > _BEYOND for item in candidate.items)
 
 
-def _apart(wide: Sequence[_Item], narrow: Sequence[_Item]) -> bool:
-    """Whether every item of the first is spread far wider, or lies far higher, than every item of the second."""
+def _is_far_above(wide: Sequence[_Item], narrow: Sequence[_Item]) -> bool:
+    """Whether every item of the first has a far larger spread, or a far higher mean, than every item of the second."""
     if min(item.std for item in wide) > _GAP * max(item.std for item in narrow) > 0:
         return True
-    spread = max(item.std for item in [*wide, *narrow])
-    return spread > 0 and min(item.mean for item in wide) - max(item.mean for item in narrow) > _GAP * spread
+    largest_std = max(item.std for item in [*wide, *narrow])
+    return largest_std > 0 and min(item.mean for item in wide) - max(item.mean for item in narrow) > _GAP * largest_std
 
 
 def _looks_like_image(shape: tuple[int, ...]) -> bool:
-    """One image; whether its channels come first or last."""
+    """Whether this is the shape of one image, with channels first or last."""
     if len(shape) != 3:
         return False
     first, last = shape[0] in (1, 3, 4) and min(shape[1:]) >= 8, shape[2] in (1, 3, 4) and min(shape[:2]) >= 8

@@ -1,6 +1,6 @@
-"""The numbers inside a value: every array, table, number and text of it, by its path, with what is known of it.
+"""Finds the leaves of a value: its arrays, tables, numbers and texts, each with its path, type and statistics.
 
-Only exact known types are looked into, so no user code runs. Statistics are made when they are asked for, in one pass.
+Only exact known types are opened, so no user code runs. Statistics are computed on demand, in one pass.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from clew.show.text import brief, printable, shorten
 from clew.show.values import type_name
 
 _DEEPEST: Final = 8
-_MOST: Final = 256  # leaves of one value
-_OPENED: Final = 10_000  # containers of one value that are looked into: one may stand in many places
+_MOST: Final = 256  # leaves per value
+_OPENED: Final = 10_000  # containers opened per value: one container may occur in many places
 _COLUMNS: Final = 64  # of a table
 _NUMBERS: Final = (int, float, bool)
 _TROUBLE: Final = (AttributeError, RuntimeError, TypeError, ValueError, NotImplementedError, MemoryError)
@@ -28,21 +28,21 @@ _ASIDE: Final = (
 
 
 class Leaf:
-    """One array, table, number or text in a value, with its path there: `["image"]`, `[0]`, `.x`."""
+    """One array, table, number or text in a value, with its path: `["image"]`, `[0]`, `.x`."""
 
     __slots__ = ("_summary", "dtype", "is_column", "library", "path", "shape", "value")
 
     def __init__(self, path: str, value: Any, *, is_column: bool = False) -> None:
         self.path = path
         self.value = value
-        self.is_column = is_column  # of a table, which is a leaf of its own
+        self.is_column = is_column  # a column of a table; the table itself is another leaf
         self.library = library_of(value)
         self.shape, self.dtype = _outline(value, self.library)
         self._summary: Summary | None = None
 
     @property
     def summary(self) -> Summary:
-        """Its statistics; those that cannot be known are None."""
+        """The statistics; those that cannot be computed are None."""
         if self._summary is None:
             try:
                 self._summary = _summary_of(self)
@@ -71,21 +71,21 @@ class Leaf:
 
     @property
     def broken(self) -> int:
-        """How many of its numbers are NaN or Inf."""
+        """How many of the numbers are NaN or Inf."""
         return (self.summary.nan or 0) + (self.summary.inf or 0)
 
     @property
     def is_aside(self) -> bool:
-        """Whether its name says that it only goes along with the data: a mask, lengths, positions."""
-        return any(word in self.path.lower() for word in _ASIDE)
+        """Whether the name says that it accompanies the data: a mask, lengths, positions."""
+        return any(name_part in self.path.lower() for name_part in _ASIDE)
 
     @property
     def is_image(self) -> bool:
-        """Whether a batch of images or of videos has such a shape."""
+        """Whether it has the shape of a batch of images or videos."""
         return channels_axis(self.shape) is not None
 
     def array(self) -> Any:
-        """It as an array of NumPy's; None if its numbers are not known."""
+        """The leaf as a NumPy array; None if its numbers are not available."""
         if type(self.value) is NotKept:
             return None
         try:
@@ -93,30 +93,30 @@ class Leaf:
         except _TROUBLE:
             return None
 
-    def told(self) -> str:
+    def type_text(self) -> str:
         """`float32 (3, 32, 32)`."""
         return self.dtype if not self.shape else f"{self.dtype} {self.shape}"
 
-    def range_told(self) -> str:
-        return range_told(self.summary.min, self.summary.max)
+    def range_text(self) -> str:
+        return range_text(self.summary.min, self.summary.max)
 
 
-def range_told(low: float | None, high: float | None) -> str:
-    """`0…255`; nothing, if it is not known."""
+def range_text(low: float | None, high: float | None) -> str:
+    """`0…255`; an empty text if the range is not known."""
     if low is None or high is None:
         return ""
     return figure(low) if low == high else f"{figure(low)}…{figure(high)}"
 
 
 def figure(value: float) -> str:
-    """A number in a sentence: three digits say enough, but whole ones are shown as they are."""
+    """A number for a sentence: three significant digits, whole numbers in full."""
     if abs(value) < 1e9 and (value == int(value) or abs(value) >= 1000):
         return str(round(value))
     return f"{value:.3g}"
 
 
 def channels_axis(shape: tuple[int, ...] | None) -> int | None:
-    """Where a batch of images (four axes) or videos (five) has its channels, by its shape: 1, 2 or the last."""
+    """The channel axis of a batch of images (4 axes) or videos (5 axes), guessed from the shape: 1, 2 or the last."""
     if shape is None or len(shape) not in (4, 5):
         return None
     last = len(shape) - 1
@@ -126,21 +126,21 @@ def channels_axis(shape: tuple[int, ...] | None) -> int | None:
 
 
 def leaves_of(value: Any, path: str = "") -> list[Leaf]:
-    """Every leaf of it, in order; not more than some hundreds."""
+    """The leaves of a value in order, at most `_MOST`."""
     return list(islice(_walk(value, path, 0, iter(range(_OPENED))), _MOST))
 
 
 def _walk(value: Any, path: str, depth: int, openings: Iterator[int]) -> Iterator[Leaf]:
     value = unwrapped(value)
-    inside = None if depth >= _DEEPEST or _is_numbers(value) else contents_of(value)
-    if inside is not None and next(openings, None) is None:
+    contents = None if depth >= _DEEPEST or _is_numbers(value) else contents_of(value)
+    if contents is not None and next(openings, None) is None:
         return
-    if inside is None:
+    if contents is None:
         yield Leaf(path, value)
         if library_of(value) == "pandas" and type(value) is not NotKept and value.ndim == 2:
             yield from _columns(value, path)
         return
-    for step, item in inside:
+    for step, item in contents:
         yield from _walk(item, path + step_text(step), depth + 1, openings)
 
 
@@ -158,7 +158,7 @@ def step_text(step: tuple[str, Any]) -> str:
 
 
 def _is_numbers(value: Any) -> bool:
-    """A list of many plain numbers is one thing: an array that nobody made one of."""
+    """Whether it is a list of many plain numbers, which counts as one array."""
     return type(value) is list and len(value) > 4 and set(map(type, value)) <= set(_NUMBERS)
 
 
@@ -187,13 +187,13 @@ def _summary_of(leaf: Leaf) -> Summary:
 
         return summarise(value)
     array = leaf.array()
-    summary = Summary() if array is None else _described(array)
+    summary = Summary() if array is None else _summary_of_array(array)
     if leaf.library == "pandas" and value.ndim == 1:
-        summary.nan = int(value.isna().sum())  # also of texts, and of integers that can be missing
+        summary.nan = int(value.isna().sum())  # counts missing texts and nullable integers, too
     return summary
 
 
-def _described(array: Any) -> Summary:
+def _summary_of_array(array: Any) -> Summary:
     import numpy as np
 
     from clew.values.stats import can_describe, describe, pieces_of
@@ -209,18 +209,18 @@ def _as_array(value: Any, library: str) -> Any:
     import numpy as np
 
     if library == "torch":
-        return _of_tensor(value)
+        return _array_of_tensor(value)
     if library == "numpy":
         return np.asarray(value)
     if library == "pandas":
-        return _of_column(value)
+        return _array_of_column(value)
     if type(value) in _NUMBERS or type(value) is list:
         array = np.array(value)
-        return array if array.dtype.kind in "biuf" else None  # a long integer is an object
+        return array if array.dtype.kind in "biuf" else None  # an integer beyond 64 bits becomes an object
     return None
 
 
-def _of_tensor(tensor: Any) -> Any:
+def _array_of_tensor(tensor: Any) -> Any:
     torch: Any = sys.modules["torch"]
     with torch._C.DisableTorchFunction(), torch.no_grad():
         if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_meta:
@@ -231,8 +231,8 @@ def _of_tensor(tensor: Any) -> Any:
         return plain.numpy()
 
 
-def _of_column(column: Any) -> Any:
-    """A column of numbers; None of others, and of a table, whose columns are leaves of their own."""
+def _array_of_column(column: Any) -> Any:
+    """A column of numbers as an array; None for other columns, and for tables, whose columns are leaves themselves."""
     if column.ndim != 1 or column.dtype.kind not in "biuf":
         return None
     return column.dropna().to_numpy()

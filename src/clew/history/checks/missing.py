@@ -1,53 +1,57 @@
-"""NaN and Inf: the stage at which they appear, and whether those of the data go into the model."""
+"""Finds NaN and Inf: the stage at which they appear, and whether those in the data reach the model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from clew.history.checks.finding import Finding, Level, counted, item_names
+from clew.history.checks.finding import Finding, Level, item_names, repetition
 from clew.history.checks.leaf import Leaf
-from clew.history.checks.seen import Seen, found, is_loss, is_model, key_of, name_of, unique
+from clew.history.checks.seen import Evidence, is_loss, is_model, key_of, make_finding, name_of, unique
 from clew.history.rows import is_sequence
 from clew.records import Passage
 
 
-def missing(seen: Seen) -> Iterator[Finding]:
-    """What came first comes first: the rest may follow from it."""
-    groups: list[tuple[list[Passage], Callable[[Seen, list[Passage]], Finding | None]]]
-    groups = [(passages, _found) for passages in _appearing(seen)]
-    groups += [(passages, _came_in) for passages in _coming_in(seen)]
-    for passages, told in sorted(groups, key=lambda group: group[0][0].started):
-        finding = told(seen, passages)
+def missing_values(evidence: Evidence) -> Iterator[Finding]:
+    """Yield the earliest finding first: the others may follow from it."""
+    groups: list[tuple[list[Passage], Callable[[Evidence, list[Passage]], Finding | None]]]
+    groups = [(passages, _finding_of_makers) for passages in _calls_that_made_nan(evidence)]
+    groups += [(passages, _finding_of_receivers) for passages in _calls_that_received_nan(evidence)]
+    for passages, describe in sorted(groups, key=lambda group: group[0][0].started):
+        finding = describe(evidence, passages)
         if finding is not None:
             yield finding
 
 
-def _appearing(seen: Seen) -> Iterable[list[Passage]]:
-    """Where finite numbers went in and others came out; inside the innermost call of which that is true."""
-    guilty = _without_passed_on(seen, [passage for passage in seen.passages if _made_broken(seen, passage)])
-    outer = {id(above) for passage in guilty for above in seen.ancestors(passage)}
-    told: dict[tuple[str, str], list[Passage]] = {}
-    for passage in guilty:
+def _calls_that_made_nan(evidence: Evidence) -> Iterable[list[Passage]]:
+    """Calls that turned finite inputs into NaN or Inf, grouped by function; only the innermost ones."""
+    makers = _without_forwarders(
+        evidence, [passage for passage in evidence.passages if _made_broken(evidence, passage)]
+    )
+    outer = {id(above) for passage in makers for above in evidence.ancestors(passage)}
+    groups: dict[tuple[str, str], list[Passage]] = {}
+    for passage in makers:
         if id(passage) not in outer:
-            told.setdefault((passage.stage, passage.function), []).append(passage)
-    return told.values()
+            groups.setdefault((passage.stage, passage.function), []).append(passage)
+    return groups.values()
 
 
-def _without_passed_on(seen: Seen, guilty: list[Passage]) -> list[Passage]:
-    """Those that were given no numbers (a loader) and gave what was broken before have only passed it on."""
-    broken: set[Any] = set()
-    left = []
-    for passage in guilty:
-        items = set(map(key_of, _bad_items(seen, passage)))
-        if _numbers_came_in(seen, passage) or not items or not items <= broken:
-            left.append(passage)
-        broken |= items
-    return left
+def _without_forwarders(evidence: Evidence, makers: list[Passage]) -> list[Passage]:
+    """Drop calls that have no numeric inputs (a loader) and only pass on items that were broken before."""
+    broken_items: set[Any] = set()
+    remaining = []
+    for passage in makers:
+        items = set(map(key_of, _bad_items(evidence, passage)))
+        if _has_numeric_inputs(evidence, passage) or not items or not items <= broken_items:
+            remaining.append(passage)
+        broken_items |= items
+    return remaining
 
 
-def _made_broken(seen: Seen, passage: Passage) -> bool:
-    return _bad_leaf(seen.outputs(passage)) is not None and not any(leaf.broken for leaf in seen.inputs(passage))
+def _made_broken(evidence: Evidence, passage: Passage) -> bool:
+    return _bad_leaf(evidence.outputs(passage)) is not None and not any(
+        leaf.broken for leaf in evidence.inputs(passage)
+    )
 
 
 def _bad_leaf(leaves: list[Leaf]) -> Leaf | None:
@@ -55,81 +59,85 @@ def _bad_leaf(leaves: list[Leaf]) -> Leaf | None:
 
 
 def _is_mask(leaf: Leaf) -> bool:
-    """Minus infinity where attention must not look, and the same number everywhere else, is meant so."""
+    """Whether it is an attention mask: -Inf at masked positions and one number elsewhere, which is intended."""
     summary = leaf.summary
     only_below = not summary.nan and summary.min == float("-inf") and summary.max != float("inf")
     return only_below and (summary.std in (None, 0.0) or "mask" in leaf.path.lower())
 
 
-def _found(seen: Seen, passages: list[Passage]) -> Finding:
+def _finding_of_makers(evidence: Evidence, passages: list[Passage]) -> Finding:
     first = passages[0]
-    leaf = _bad_leaf(seen.outputs(first))
-    assert leaf is not None  # or it would not be here
-    bad = unique(item for passage in passages for item in _bad_items(seen, passage))
-    items = _bad_items(seen, first)
-    what = f"{name_of(leaf, 'what it gave')} ({leaf.told()}) has {_counts(leaf)}{_of_items(first, items)}"
-    more = _more(passages)
-    if _numbers_came_in(seen, first):
+    leaf = _bad_leaf(evidence.outputs(first))
+    assert leaf is not None  # all of these calls gave a broken leaf
+    bad_items = unique(item for passage in passages for item in _bad_items(evidence, passage))
+    items = _bad_items(evidence, first)
+    description = _describe(leaf, "what it gave", first, items)
+    repeated = repetition(len(passages) - 1)
+    if _has_numeric_inputs(evidence, first):
         level: Level = "note" if is_model(first) and _only_below(leaf) else "warning"
-        text = f"{what}, and all it was given is finite.{more}"
-        return found("nan-appears", first, text, _remedy(seen, first), level=level, items=bad)
-    text, level = f"{what}, from the data itself{_then(seen, first)}.{more}", _level_of_data(seen, first)
-    return found(
-        "nan-in-data", first, text, "Leave these items out, or fill the gaps before the model.", level=level, items=bad
+        text = f"{description}, and all it was given is finite.{repeated}"
+        return make_finding("nan-appears", first, text, _remedy(evidence, first), level=level, items=bad_items)
+    text, level = (
+        f"{description}, from the data itself{_model_clause(evidence, first)}.{repeated}",
+        _level_of_data(evidence, first),
+    )
+    return make_finding(
+        "nan-in-data",
+        first,
+        text,
+        "Leave these items out, or fill the gaps before the model.",
+        level=level,
+        items=bad_items,
     )
 
 
-def _of_items(passage: Passage, items: Sequence[Any]) -> str:
+def _describe(leaf: Leaf, fallback: str, passage: Passage, items: Sequence[Any]) -> str:
+    counts = [f"{count:,} {name}" for name, count in (("NaN", leaf.summary.nan), ("Inf", leaf.summary.inf)) if count]
+    return f"{name_of(leaf, fallback)} ({leaf.type_text()}) has {' and '.join(counts)}{_items_clause(passage, items)}"
+
+
+def _items_clause(passage: Passage, items: Sequence[Any]) -> str:
     if not items:
         return ""
-    where = f" for {item_names(items)}"
+    clause = f" for {item_names(items)}"
     if not passage.by_row:
-        return where
+        return clause
     row = [*map(key_of, passage.ids)].index(key_of(items[0]))
-    return f"{where} (row {row} of batch {passage.batch})" if passage.batch is not None else f"{where} (row {row})"
+    return f"{clause} (row {row} of batch {passage.batch})" if passage.batch is not None else f"{clause} (row {row})"
 
 
-def _more(passages: Sequence[Passage]) -> str:
-    return f" So in {counted(len(passages) - 1, 'more call')}." if len(passages) > 1 else ""
-
-
-def _remedy(seen: Seen, passage: Passage) -> str:
-    """A model whose weights are NaN makes NaN of anything."""
-    before = [one for one in seen.passages if one.stage == "optimizer" and one.started < passage.started]
-    if is_model(passage) and any(leaf.broken for one in before for leaf in seen.inputs(one)):
+def _remedy(evidence: Evidence, passage: Passage) -> str:
+    """What to do; a model whose weights are NaN gives NaN for any input."""
+    steps = [step for step in evidence.passages if step.stage == "optimizer" and step.started < passage.started]
+    if is_model(passage) and any(leaf.broken for step in steps for leaf in evidence.inputs(step)):
         return "The optimizer stepped with gradients that are not finite before: the model's weights are broken."
     return "Look for a division by 0, a logarithm or a root there."
-
-
-def _counts(leaf: Leaf) -> str:
-    told = [f"{count:,} {name}" for name, count in (("NaN", leaf.summary.nan), ("Inf", leaf.summary.inf)) if count]
-    return " and ".join(told)
 
 
 def _only_below(leaf: Leaf) -> bool:
     return not leaf.summary.nan and leaf.summary.max != float("inf")
 
 
-def _numbers_came_in(seen: Seen, passage: Passage) -> bool:
-    """Whether it was given data, and not only an index or a path to read them from."""
-    return any(map(_is_data, seen.inputs(passage)))
+def _has_numeric_inputs(evidence: Evidence, passage: Passage) -> bool:
+    """Whether the inputs hold data, rather than only an index or a path to read it from."""
+    return any(map(_is_data, evidence.inputs(passage)))
 
 
 def _is_data(leaf: Leaf) -> bool:
     return leaf.is_array or leaf.library == "pandas" or leaf.dtype in ("float", "list of numbers")
 
 
-def _bad_items(seen: Seen, passage: Passage, *, given: bool = False) -> Sequence[Any]:
+def _bad_items(evidence: Evidence, passage: Passage, *, of_inputs: bool = False) -> Sequence[Any]:
     if len(passage.ids) < 2 or not passage.by_row:
         return passage.ids
     count = len(passage.ids)
     rows: set[int] = set()
-    for leaf in seen.inputs(passage) if given else seen.outputs(passage):
+    for leaf in evidence.inputs(passage) if of_inputs else evidence.outputs(passage):
         if leaf.broken and leaf.shape and leaf.shape[0] == count:
             rows.update(_bad_rows(leaf))
-    for value in (passage.inputs if given else passage.outputs).values():
+    for value in (passage.inputs if of_inputs else passage.outputs).values():
         if is_sequence(value) and len(value) == count:
-            rows.update(row for row, item in enumerate(value) if any(leaf.broken for leaf in seen.leaves(item)))
+            rows.update(row for row, item in enumerate(value) if any(leaf.broken for leaf in evidence.leaves(item)))
     return [passage.ids[row] for row in sorted(rows)] or passage.ids
 
 
@@ -143,76 +151,88 @@ def _bad_rows(leaf: Leaf) -> list[int]:
     return [int(row) for row in np.flatnonzero(~fine)]
 
 
-# ---- NaN that no stage gave: made by code between two stages, or handed to the first one
+# ---- NaN that no stage gave: made by code between two stages, or part of the first stage's inputs
 
 
-def _coming_in(seen: Seen) -> Iterable[list[Passage]]:
-    told: dict[tuple[str, str], list[Passage]] = {}
-    broken: set[Any] = set()
-    for passage in seen.passages:
-        # What a call inside another was given is the business of the outer one.
-        outermost = next(seen.ancestors(passage), None) is None
-        if outermost and not broken & _keys(passage) and any(leaf.broken for leaf in _data(seen, passage)):
-            told.setdefault((passage.stage, passage.function), []).append(passage)
-        if _bad_leaf([*_data(seen, passage), *seen.outputs(passage)]) is not None:
-            broken.update(_keys(passage))
-    return told.values()
+def _calls_that_received_nan(evidence: Evidence) -> Iterable[list[Passage]]:
+    groups: dict[tuple[str, str], list[Passage]] = {}
+    broken_items: set[Any] = set()
+    for passage in evidence.passages:
+        # The inputs of a nested call are covered by the outer call.
+        outermost = next(evidence.ancestors(passage), None) is None
+        if (
+            outermost
+            and not broken_items & _keys(passage)
+            and any(leaf.broken for leaf in _unmasked_inputs(evidence, passage))
+        ):
+            groups.setdefault((passage.stage, passage.function), []).append(passage)
+        if _bad_leaf([*_unmasked_inputs(evidence, passage), *evidence.outputs(passage)]) is not None:
+            broken_items.update(_keys(passage))
+    return groups.values()
 
 
 def _keys(passage: Passage) -> set[Any]:
     return {(passage.source, key_of(item)) for item in passage.ids} or {None}
 
 
-def _came_in(seen: Seen, passages: list[Passage]) -> Finding | None:
+def _finding_of_receivers(evidence: Evidence, passages: list[Passage]) -> Finding | None:
     first = passages[0]
-    leaf = next(leaf for leaf in _data(seen, first) if leaf.broken)
-    items = _bad_items(seen, first, given=True)
-    bad = unique(item for passage in passages for item in _bad_items(seen, passage, given=True))
-    what = f"{name_of(leaf, 'what it was given')} ({leaf.told()}) has {_counts(leaf)}{_of_items(first, items)}"
-    before = _handed_on_by(seen, first)
-    if before is None and _level_of_data(seen, first) == "note":
-        return None  # gaps that are filled: what changed tells of them
-    if before is None:
-        text = f"{what}, from the data itself.{_more(passages)}"
-        return found("nan-in-data", first, text, "Leave these items out, or fill the gaps.", items=bad)
-    text = f"{what}, and what `{before.stage}` gave is finite: they appear between the two.{_more(passages)}"
+    leaf = next(leaf for leaf in _unmasked_inputs(evidence, first) if leaf.broken)
+    items = _bad_items(evidence, first, of_inputs=True)
+    bad_items = unique(item for passage in passages for item in _bad_items(evidence, passage, of_inputs=True))
+    description, repeated = _describe(leaf, "what it was given", first, items), repetition(len(passages) - 1)
+    giver = _last_giver(evidence, first)
+    if giver is None and _level_of_data(evidence, first) == "note":
+        return None  # gaps that a later stage fills; the change notes show them
+    if giver is None:
+        text = f"{description}, from the data itself.{repeated}"
+        return make_finding("nan-in-data", first, text, "Leave these items out, or fill the gaps.", items=bad_items)
+    text = f"{description}, and what `{giver.stage}` gave is finite: they appear between the two.{repeated}"
     remedy = "Look for a division by 0, a logarithm or a root there."
     if first.stage == "optimizer":
         remedy = "The backward pass made them: look for a root, a logarithm or a division near 0, or for overflow."
-    level: Level = "warning" if any(_harmed(seen, passage) for passage in passages) else "note"
-    return found("nan-appears", first, text, remedy, level=level, items=bad)
+    level: Level = "warning" if any(_harms(evidence, passage) for passage in passages) else "note"
+    return make_finding("nan-appears", first, text, remedy, level=level, items=bad_items)
 
 
-def _handed_on_by(seen: Seen, passage: Passage) -> Passage | None:
-    """The last one before it that gave numbers of the same items."""
+def _last_giver(evidence: Evidence, passage: Passage) -> Passage | None:
+    """The last passage before this one that gave numbers for the same items."""
     keys = _keys(passage)
-    earlier = [one for one in seen.passages if one.started < passage.started and keys & _keys(one)]
-    return next((one for one in reversed(earlier) if any(map(_is_data, seen.outputs(one)))), None)
+    earlier = [
+        candidate for candidate in evidence.passages if candidate.started < passage.started and keys & _keys(candidate)
+    ]
+    return next((candidate for candidate in reversed(earlier) if any(map(_is_data, evidence.outputs(candidate)))), None)
 
 
 # ---- what becomes of NaN that were in the data
 
 
-def _level_of_data(seen: Seen, first: Passage) -> Level:
-    """A warning if they go through to the end, or harm the model: many a table has gaps that a later stage fills."""
-    reached = [passage for passage in seen.models() if any(leaf.broken for leaf in _data(seen, passage))]
-    if any(_harmed(seen, passage) for passage in reached):
+def _level_of_data(evidence: Evidence, first: Passage) -> Level:
+    """A warning if NaN reach the end or the model, else a note: many tables have gaps that a later stage fills."""
+    reached = [
+        passage for passage in evidence.models() if any(leaf.broken for leaf in _unmasked_inputs(evidence, passage))
+    ]
+    if any(_harms(evidence, passage) for passage in reached):
         return "warning"
-    if any(is_model(passage) or is_loss(passage) for passage in seen.passages):
+    if any(is_model(passage) or is_loss(passage) for passage in evidence.passages):
         return "note"
-    last = [passage for passage in seen.passages if passage.stage == seen.passages[-1].stage]
-    return "warning" if any(leaf.broken and leaf.is_array for one in last for leaf in seen.outputs(one)) else "note"
+    last = [passage for passage in evidence.passages if passage.stage == evidence.passages[-1].stage]
+    return (
+        "warning"
+        if any(leaf.broken and leaf.is_array for passage in last for leaf in evidence.outputs(passage))
+        else "note"
+    )
 
 
-def _data(seen: Seen, passage: Passage) -> list[Leaf]:
-    return [leaf for leaf in seen.inputs(passage) if not _is_mask(leaf)]
+def _unmasked_inputs(evidence: Evidence, passage: Passage) -> list[Leaf]:
+    return [leaf for leaf in evidence.inputs(passage) if not _is_mask(leaf)]
 
 
-def _harmed(seen: Seen, passage: Passage) -> bool:
-    return not passage.outputs or any(leaf.broken for leaf in seen.outputs(passage))
+def _harms(evidence: Evidence, passage: Passage) -> bool:
+    return not passage.outputs or any(leaf.broken for leaf in evidence.outputs(passage))
 
 
-def _then(seen: Seen, first: Passage) -> str:
-    if any(leaf.broken for passage in seen.models() for leaf in _data(seen, passage)):
+def _model_clause(evidence: Evidence, first: Passage) -> str:
+    if any(leaf.broken for passage in evidence.models() for leaf in _unmasked_inputs(evidence, passage)):
         return ", and NaN or Inf go into the model"
     return ""

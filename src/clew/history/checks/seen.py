@@ -1,4 +1,4 @@
-"""What the rules look at: the passages of a trace, which of them are what, and the leaves of their values."""
+"""Prepares a trace for the rules: its passages, which of them are models, losses and collates, and their leaves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from clew.history.checks.finding import Finding, Level
+from clew.history.checks.finding import Finding, Level, repetition
 from clew.history.checks.leaf import Leaf, leaves_of
 from clew.history.rows import is_sequence
 from clew.records import Passage
@@ -19,13 +19,13 @@ _MODELS: Final = ("model", "forward", "evaluation", "predict", "inference")
 _PLAIN: Final = (int, str, bytes, float, bool, type(None))
 
 
-class Seen:
-    """A trace as the rules see it. Leaves are found once for each value, and so are their statistics."""
+class Evidence:
+    """A trace as the rules see it. Leaves and their statistics are computed once per value."""
 
     def __init__(self, trace: Trace) -> None:
         self.passages: list[Passage] = [call._passage for call in trace.calls]
         self.facts = trace.facts
-        # Not asked of the trace again: of one that goes on it would be another answer.
+        # Computed from these passages: a running trace would by now give a different answer.
         reached = {passage.stage for passage in self.passages}
         order = dict.fromkeys([*self.facts.stages, *(passage.stage for passage in self.passages)])
         self.stages: list[str] = [stage for stage in order if stage in reached]
@@ -33,44 +33,46 @@ class Seen:
         self._parents = {passage.key: passage for passage in self.passages if passage.key != ("", 0)}
 
     def leaves(self, value: Any, path: str = "") -> list[Leaf]:
-        key = id(value), path  # the passages hold on to their values, so that no other one gets this id
+        key = id(value), path  # passages keep their values alive, so an id is not reused
         if key not in self._leaves:
             self._leaves[key] = leaves_of(value, path)
         return self._leaves[key]
 
     def inputs(self, passage: Passage) -> list[Leaf]:
-        return self._of(passage.inputs)
+        return self._leaves_of_fields(passage.inputs)
 
     def outputs(self, passage: Passage) -> list[Leaf]:
-        return self._of(passage.outputs, alone="")
+        return self._leaves_of_fields(passage.outputs, single_name="")
 
-    def _of(self, fields: dict[str, Any], alone: str | None = None) -> list[Leaf]:
-        """Each with the name of its field; that of a single output says nothing."""
-        single = alone if len(fields) == 1 else None
+    def _leaves_of_fields(self, fields: dict[str, Any], single_name: str | None = None) -> list[Leaf]:
+        """The leaves, each under the name of its field; `single_name` replaces the name of an only field."""
+        replacement = single_name if len(fields) == 1 else None
         return [
-            leaf for name, value in fields.items() for leaf in self.leaves(value, name if single is None else single)
+            leaf
+            for name, value in fields.items()
+            for leaf in self.leaves(value, name if replacement is None else replacement)
         ]
 
     def ancestors(self, passage: Passage) -> Iterator[Passage]:
-        """The passages inside which it was called, the nearest first."""
-        seen = {passage.key}
-        parent = passage.parent
-        while parent is not None and parent not in seen:
-            seen.add(parent)
-            found = self._parents.get(parent)
-            if found is None:
+        """The passages that enclose this one, innermost first."""
+        visited = {passage.key}
+        key = passage.parent
+        while key is not None and key not in visited:
+            visited.add(key)
+            ancestor = self._parents.get(key)
+            if ancestor is None:
                 return
-            yield found
-            parent = found.parent
+            yield ancestor
+            key = ancestor.parent
 
     def models(self) -> list[Passage]:
         """The outermost calls of a model."""
-        found = [passage for passage in self.passages if is_model(passage)]
-        return [passage for passage in found if not any(is_model(outer) for outer in self.ancestors(passage))]
+        models = [passage for passage in self.passages if is_model(passage)]
+        return [passage for passage in models if not any(is_model(ancestor) for ancestor in self.ancestors(passage))]
 
 
 def is_model(passage: Passage) -> bool:
-    """A loss is a module too, and has a mode."""
+    """Whether a passage is a call of a model. Losses have a mode too, but are not models."""
     return not is_loss(passage) and (passage.mode != "" or passage.stage in _MODELS)
 
 
@@ -83,7 +85,7 @@ def is_collate(passage: Passage) -> bool:
 
 
 def samples_of(passage: Passage) -> Sequence[Any] | None:
-    """The samples a collate was given; as many as it has items, if it left none out."""
+    """The samples passed to a collate function, or None; their number matches its items if it dropped none."""
     if not is_collate(passage):
         return None
     lists = [value for value in passage.inputs.values() if is_sequence(value)]
@@ -92,14 +94,17 @@ def samples_of(passage: Passage) -> Sequence[Any] | None:
 
 
 def principal(leaves: Iterable[Leaf]) -> Leaf | None:
-    """What a batch is about: its largest array of numbers that is no mask, no label and the like."""
-    found = [leaf for leaf in leaves if leaf.is_array and leaf.shape and not leaf.is_aside]
-    found = [leaf for leaf in found if leaf.is_float or leaf.dtype == "uint8"]
-    return max(found, key=lambda leaf: leaf.size) if found else None
+    """The main array of a batch: the largest array of numbers that is not a mask, label or similar."""
+    arrays = [
+        leaf
+        for leaf in leaves
+        if leaf.is_array and leaf.shape and not leaf.is_aside and (leaf.is_float or leaf.dtype == "uint8")
+    ]
+    return max(arrays, key=lambda leaf: leaf.size) if arrays else None
 
 
 def key_of(id: Any) -> Any:
-    """An id as something that can be looked up, whatever it is; no code of its class runs."""
+    """A hashable key for an id of any type; no code of its class runs."""
     if type(id) in _PLAIN:
         return type(id).__name__, id
     if type(id) is tuple:
@@ -111,23 +116,25 @@ def name_of(leaf: Leaf, fallback: str = "the value") -> str:
     return f"`{leaf.path}`" if leaf.path else fallback
 
 
-def found(
+def make_finding(
     kind: str, passage: Passage, text: str, remedy: str = "", *, level: Level = "warning", items: Sequence[Any] = ()
 ) -> Finding:
-    """About one call."""
+    """A finding about one call."""
     return Finding(kind, level, passage.stage, passage.function, tuple(items or passage.ids), text, remedy)
 
 
 def merged(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Those of the same kind at the same place as one, with the figures of the first; a warning outweighs a note."""
+    """Merge findings of the same kind and place into one with the figures of the first; warnings outweigh notes."""
     groups: dict[tuple[str, str, str], list[Finding]] = {}
-    for one in findings:
-        groups.setdefault((one.kind, one.stage, one.function), []).append(one)
+    for finding in findings:
+        groups.setdefault((finding.kind, finding.stage, finding.function), []).append(finding)
     for group in groups.values():
-        first = next((one for one in group if one.level == "warning"), group[0])
-        more = len(group) - 1
-        again = "" if not more else f" So in {more:,} more {'call' if more == 1 else 'calls'}."
-        yield replace(first, items=unique(item for one in group for item in one.items), text=first.text + again)
+        first = next((finding for finding in group if finding.level == "warning"), group[0])
+        yield replace(
+            first,
+            items=unique(item for finding in group for item in finding.items),
+            text=first.text + repetition(len(group) - 1),
+        )
 
 
 def unique(items: Iterable[Any]) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Items of different names and the same content: workers that each give the whole dataset are found by this alone."""
+"""Finds items with different ids but equal content, such as those of workers that each give the whole dataset."""
 
 from __future__ import annotations
 
@@ -8,79 +8,84 @@ from typing import Any, Final
 
 from clew.history.checks.finding import Finding, item_names, listed
 from clew.history.checks.leaf import Leaf
-from clew.history.checks.seen import Seen, found, key_of, unique
+from clew.history.checks.seen import Evidence, key_of, make_finding, unique
 from clew.records import Passage
 
-_LEAST: Final = 16  # numbers that are not the same by chance
-_MOST: Final = 1 << 24  # more are not compared
-_IN_ORDER: Final = 2  # items of two workers, from which on it is no chance that they are the same ones
+_LEAST: Final = 16  # so many numbers are not equal by chance
+_MOST: Final = 1 << 24  # larger arrays are not compared
+_IN_ORDER: Final = 2  # so many items in the same order in two workers are not chance
 _SPLIT: Final = "Each worker gives the whole dataset: split it by `torch.utils.data.get_worker_info()`."
 
 
-def twins(seen: Seen) -> Iterator[Finding]:
-    again = _streams_again(seen)
-    if again is not None:
-        yield again
+def equal_items(evidence: Evidence) -> Iterator[Finding]:
+    finding = _repeated_streams(evidence)
+    if finding is not None:
+        yield finding
         return
     firsts: dict[tuple[str, str], dict[bytes, list[Passage]]] = {}
-    known: set[object] = set()
-    for passage in seen.passages:
+    visited: set[object] = set()
+    for passage in evidence.passages:
         key = (passage.source, key_of(passage.ids[0])) if len(passage.ids) == 1 else None
-        if key is None or key in known or passage.by_row or not passage.outputs:
+        if key is None or key in visited or passage.by_row or not passage.outputs:
             continue
-        known.add(key)
-        digest = _digest(seen.outputs(passage))
+        visited.add(key)
+        digest = _digest(evidence.outputs(passage))
         if digest is not None:
             firsts.setdefault((passage.source, passage.function), {}).setdefault(digest, []).append(passage)
     for contents in firsts.values():
         groups = [group for group in contents.values() if len(group) > 1]
         if groups:
-            yield _told(groups, everything=len(groups) == len(contents))
+            yield _finding_of_groups(groups, everything=len(groups) == len(contents))
 
 
-def _streams_again(seen: Seen) -> Finding | None:
-    """Workers of which each gives what the first one gives, in the same order, however small the items are."""
+def _repeated_streams(evidence: Evidence) -> Finding | None:
+    """Report workers that all give the same items in the same order, however small the items are."""
     lanes: dict[tuple[str, str], dict[str, list[Passage]]] = {}
-    for passage in seen.passages:
+    for passage in evidence.passages:
         if passage.where.startswith("worker") and passage.function.endswith("__iter__") and len(passage.ids) == 1:
             lanes.setdefault((passage.source, passage.function), {}).setdefault(passage.where, []).append(passage)
     for workers in lanes.values():
-        first, *others = workers.values()
-        if others and all(_is_same_stream(seen, first, one) for one in others):
+        first, *further = workers.values()
+        if further and all(_is_same_stream(evidence, first, lane) for lane in further):
             count = min(map(len, workers.values()))
             equal = [passage for lane in workers.values() for passage in lane[:count]]
             items = [passage.ids[0] for passage in sorted(equal, key=lambda passage: passage.started)]
             text = f"{item_names(items)} are equal in content: {listed(sorted(workers))} give the same in one order."
-            return found("equal-items", first[0], text, _SPLIT, items=items)
+            return make_finding("equal-items", first[0], text, _SPLIT, items=items)
     return None
 
 
-def _is_same_stream(seen: Seen, one: list[Passage], other: list[Passage]) -> bool:
-    """As far as both go; two equal items may be chance, but not if all of them are different ones."""
-    contents = [[_contents(seen, passage) for passage in lane] for lane in (one, other)]
+def _is_same_stream(evidence: Evidence, first: list[Passage], second: list[Passage]) -> bool:
+    """Compare the common length of two streams; the items within one must all differ, else equality may be chance."""
+    contents = [[_contents(evidence, passage) for passage in lane] for lane in (first, second)]
     count = min(map(len, contents))
-    mine, theirs = (lane[:count] for lane in contents)
-    return count >= _IN_ORDER and mine == theirs and None not in mine and len(set(mine)) == count
+    first_contents, second_contents = (lane[:count] for lane in contents)
+    return (
+        count >= _IN_ORDER
+        and first_contents == second_contents
+        and None not in first_contents
+        and len(set(first_contents)) == count
+    )
 
 
-def _contents(seen: Seen, passage: Passage) -> tuple[Any, ...] | None:
-    """Everything in it, as something that can be compared."""
-    found_: list[Any] = []
-    for leaf in seen.outputs(passage):
+def _contents(evidence: Evidence, passage: Passage) -> tuple[Any, ...] | None:
+    """All outputs in a comparable form; None if some cannot be compared."""
+    contents: list[Any] = []
+    for leaf in evidence.outputs(passage):
         array = leaf.array()
         if array is not None and not array.dtype.hasobject and array.nbytes <= _MOST:
-            found_.append((leaf.path, leaf.dtype, leaf.shape, array.tobytes()))
+            contents.append((leaf.path, leaf.dtype, leaf.shape, array.tobytes()))
         elif type(leaf.value) in (str, bytes, int, type(None)):
-            found_.append((leaf.path, leaf.value))
+            contents.append((leaf.path, leaf.value))
         else:
             return None
-    return tuple(found_) or None
+    return tuple(contents) or None
 
 
 def _digest(leaves: list[Leaf]) -> bytes | None:
-    """Of the largest array, if it says something."""
+    """A digest of the largest array, or None if it is too small, too large or constant."""
     arrays = [leaf for leaf in leaves if leaf.shape and (leaf.is_array or leaf.dtype == "list of numbers")]
-    leaf = max(arrays, key=lambda one: one.size, default=None)
+    leaf = max(arrays, key=lambda leaf: leaf.size, default=None)
     if leaf is None or not _LEAST <= leaf.size <= _MOST or leaf.summary.min == leaf.summary.max:
         return None
     array = leaf.array()
@@ -89,14 +94,16 @@ def _digest(leaves: list[Leaf]) -> bytes | None:
     return blake2b(array.tobytes(), digest_size=16, key=str((leaf.dtype, leaf.shape)).encode()[:64]).digest()
 
 
-def _told(groups: list[list[Passage]], everything: bool) -> Finding:
+def _finding_of_groups(groups: list[list[Passage]], everything: bool) -> Finding:
     items = unique(passage.ids[0] for group in groups for passage in group)
     workers = [{passage.where for passage in group} for group in groups]
-    apart = all(len(wheres) > 1 and all(where.startswith("worker") for where in wheres) for wheres in workers)
+    in_several_workers = all(
+        len(places) > 1 and all(place.startswith("worker") for place in places) for places in workers
+    )
     text = f"{item_names(items)} are equal in content"
-    if apart and everything:
-        named = listed(sorted(set().union(*workers)))
-        text = f"{text}: every one came from {named} alike."
-        return found("equal-items", groups[0][0], text, _SPLIT, items=items)
+    if in_several_workers and everything:
+        names = listed(sorted(set().union(*workers)))
+        text = f"{text}: every one came from {names} alike."
+        return make_finding("equal-items", groups[0][0], text, _SPLIT, items=items)
     pairs = "" if len(groups) == 1 else f", in {len(groups):,} groups"
-    return found("equal-items", groups[0][0], f"{text}{pairs}.", level="note", items=items)
+    return make_finding("equal-items", groups[0][0], f"{text}{pairs}.", level="note", items=items)

@@ -1,1 +1,1 @@
-"""What the page asks and what it is told, a file each: they take an opened run and a query, and give plain JSON."""
+"""The answers of the page, one file per topic: they take an open run and a query, and return plain JSON."""

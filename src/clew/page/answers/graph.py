@@ -1,4 +1,4 @@
-"""The operators of a recorded graph; or, where there is none, which function called which."""
+"""Answers with the operators of a recorded graph; without a graph, with which function called which."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ from clew.show.text import duration, printable, shorten
 from clew.store.graphs import MODULE, read_graphs
 
 if TYPE_CHECKING:
-    from clew.page.opened import Opened
+    from clew.page.opened import OpenedRun
     from clew.page.query import Query
     from clew.records import Function
 
-MOST = 2_000  # functions, or nodes, in one drawing
-CARRIED = 24  # characters of a value on an edge
+MOST = 2_000  # functions or nodes per drawing
+CARRIED = 24  # characters of a value shown on an edge
 
 
-def graph(opened: Opened, query: Query) -> dict[str, Any]:
-    """One of the recorded graphs; the first, unless another is asked for."""
+def graph(opened: OpenedRun, query: Query) -> dict[str, Any]:
+    """One of the recorded graphs, by default the first."""
     graphs = opened.cached("graphs", lambda: read_graphs(opened.folder))
     if not graphs:
-        return opened.cached("called", lambda: _called(opened))
-    which = query.whole("which", 0)
+        return opened.cached("called", lambda: _call_graph(opened))
+    which = query.integer("which", 0)
     if which >= len(graphs):
-        what = f"The run has {len(graphs)} graphs, and none numbered {which}."
-        raise UnknownNameError("no-such-graph", what, "Open the page again.")
+        message = f"The run has {len(graphs)} graphs, and none numbered {which}."
+        raise UnknownNameError("no-such-graph", message, "Open the page again.")
     key = list(graphs)[which]
-    return opened.cached(("graph", key), lambda: _recorded(opened, graphs, key))
+    return opened.cached(("graph", key), lambda: _recorded_graph(opened, graphs, key))
 
 
 # ---- recorded graphs
 
 
-def _recorded(opened: Opened, graphs: dict[str, dict[str, Any]], key: str) -> dict[str, Any]:
+def _recorded_graph(opened: OpenedRun, graphs: dict[str, dict[str, Any]], key: str) -> dict[str, Any]:
     drawing = graphs[key]
-    steps = _steps(opened, key) | _inputs(opened, key, drawing)
-    nodes = [_node(node, steps.get(node["id"], {})) for node in drawing["nodes"]]
-    told = {node["id"]: _went_along(steps.get(node["id"], {})) for node in drawing["nodes"]}
+    facts_by_node = _facts_of_steps(opened, key) | _facts_of_inputs(opened, key, drawing)
+    nodes = [_graph_node(node, facts_by_node.get(node["id"], {})) for node in drawing["nodes"]]
+    edge_texts = {node["id"]: _edge_text(facts_by_node.get(node["id"], {})) for node in drawing["nodes"]}
     edges = [
-        {"from": edge["from"], "to": edge["to"], "label": _label(edge["label"], told[edge["from"]])}
+        {"from": edge["from"], "to": edge["to"], "label": _edge_label(edge["label"], edge_texts[edge["from"]])}
         for edge in drawing["edges"]
-        if edge["from"] in told and edge["to"] in told
+        if edge["from"] in edge_texts and edge["to"] in edge_texts
     ]
     which = list(graphs).index(key)
     return {"what": "graph", "graphs": len(graphs), "which": which, "nodes": nodes, "edges": edges}
 
 
-def _node(node: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+def _graph_node(node: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
     function = node.get("function") or node["label"]
     place = {"file": printable(node["file"]), "line": node["line"], "function": printable(function)}
     return {
@@ -63,58 +63,60 @@ def _node(node: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
         "group": printable(node["group"]),
         "kind": printable(node["kind"]),
         "place": place if node["file"] else None,
-        "seconds": known.get("seconds"),
-        "calls": known.get("calls"),
-        "value": known.get("value"),
-        "call": known.get("call"),
+        "seconds": facts.get("seconds"),
+        "calls": facts.get("calls"),
+        "value": facts.get("value"),
+        "call": facts.get("call"),
     }
 
 
-def _went_along(known: dict[str, Any]) -> str:
-    """What an edge carries, an array by its shape, and how long it took to be made."""
-    value, seconds = known.get("value"), known.get("seconds")
-    took = duration(seconds / known["calls"]) if seconds else ""
-    return " · ".join(filter(None, [_outline(value) if value else "", took]))
+def _edge_text(facts: dict[str, Any]) -> str:
+    """The text of an edge: the value (an array by its shape), and the time to compute it."""
+    value, seconds = facts.get("value"), facts.get("seconds")
+    mean_duration = duration(seconds / facts["calls"]) if seconds else ""
+    return " · ".join(filter(None, [_value_outline(value) if value else "", mean_duration]))
 
 
-def _outline(value: dict[str, Any]) -> str:
+def _value_outline(value: dict[str, Any]) -> str:
     if "shape" not in value:
         return shorten(str(value["text"]), CARRIED)
     return f"{value.get('dtype', '')} ({', '.join(map(str, value['shape']))})".strip()
 
 
-def _label(argument: str, carried: str) -> str:
+def _edge_label(argument: str, carried: str) -> str:
     return " ".join(filter(None, [printable(argument), carried]))
 
 
-def _steps(opened: Opened, key: str) -> dict[str, dict[str, Any]]:
-    """By id of a node: how often it ran, for how long, its last call and what that gave."""
+def _facts_of_steps(opened: OpenedRun, key: str) -> dict[str, dict[str, Any]]:
+    """For each node id: how often it ran, for how long, its last call and its result."""
     calls, seconds = opened.tables.calls, times_of(opened).seconds
-    found: dict[str, dict[str, Any]] = {}
+    facts_by_node: dict[str, dict[str, Any]] = {}
     for shard, offset in zip(calls.shards, calls.offsets.tolist(), strict=False):
         modules = {id: function.module for id, function in shard.reader.functions.items()}
-        wanted = {id: module.removeprefix(f"{MODULE}{key}.") for id, module in modules.items() if _is_step(module, key)}
-        for id, node in wanted.items():
+        node_by_function = {
+            id: module.removeprefix(f"{MODULE}{key}.") for id, module in modules.items() if _is_step(module, key)
+        }
+        for id, node in node_by_function.items():
             places = np.flatnonzero(shard.start("function") == id) + offset
             if len(places):
-                known = found.setdefault(node, {"calls": 0, "seconds": 0.0})
-                known["calls"] += len(places)
-                known["seconds"] += float(np.nansum(seconds[places]))
-                known["call"] = opened.call_ids(places[-1:])[0]
-                known["value"] = _given(opened, int(places[-1]))
-    return found
+                facts = facts_by_node.setdefault(node, {"calls": 0, "seconds": 0.0})
+                facts["calls"] += len(places)
+                facts["seconds"] += float(np.nansum(seconds[places]))
+                facts["call"] = opened.call_ids(places[-1:])[0]
+                facts["value"] = _result_of_call(opened, int(places[-1]))
+    return facts_by_node
 
 
-def _inputs(opened: Opened, key: str, drawing: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """By id of an input: what the graph was last run with."""
+def _facts_of_inputs(opened: OpenedRun, key: str, drawing: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """For each input id: its value in the last run of the graph."""
     calls = opened.tables.calls
-    wanted = {node["label"]: node["id"] for node in drawing["nodes"] if node["kind"] == "input"}
+    id_by_label = {node["label"]: node["id"] for node in drawing["nodes"] if node["kind"] == "input"}
     for shard, offset in reversed(list(zip(calls.shards, calls.offsets.tolist(), strict=False))):
-        whole = [id for id, function in shard.reader.functions.items() if function.module == f"{MODULE}{key}"]
-        places = np.flatnonzero(np.isin(shard.start("function"), whole)) + offset
+        graph_functions = [id for id, function in shard.reader.functions.items() if function.module == f"{MODULE}{key}"]
+        places = np.flatnonzero(np.isin(shard.start("function"), graph_functions)) + offset
         if len(places):
             args = call_nodes(opened, places[-1:])[0]["args"]
-            return {wanted[arg["name"]]: {"value": arg["value"]} for arg in args if arg["name"] in wanted}
+            return {id_by_label[arg["name"]]: {"value": arg["value"]} for arg in args if arg["name"] in id_by_label}
     return {}
 
 
@@ -122,8 +124,8 @@ def _is_step(module: str, key: str) -> bool:
     return module.startswith(f"{MODULE}{key}.")
 
 
-def _given(opened: Opened, place: int) -> dict[str, Any] | None:
-    """What a call gave."""
+def _result_of_call(opened: OpenedRun, place: int) -> dict[str, Any] | None:
+    """The box of the result of a call."""
     shard, local = opened.tables.calls.split(place)
     calls, rows = shard.hidden(OUTPUT)
     end = int(np.searchsorted(calls, int(shard.start("call")[local]), side="right"))
@@ -136,30 +138,35 @@ def _given(opened: Opened, place: int) -> dict[str, Any] | None:
 # ---- which function called which
 
 
-def _called(opened: Opened) -> dict[str, Any]:
-    """Over all calls at once: a node a function, an edge for each pair of caller and called."""
+def _call_graph(opened: OpenedRun) -> dict[str, Any]:
+    """A node per function and an edge per pair of caller and callee, computed over all calls at once."""
     calls = opened.tables.calls
     numbers, functions = functions_of(opened)
     parents = calls.parents
-    inner = np.flatnonzero(parents >= 0)
-    pairs = numbers[parents[inner]].astype(np.int64) * len(functions) + numbers[inner]
-    found, counts = np.unique(pairs, return_counts=True)
-    totals = np.bincount(numbers, minlength=len(functions))
+    with_parent = np.flatnonzero(parents >= 0)
+    pairs = numbers[parents[with_parent]].astype(np.int64) * len(functions) + numbers[with_parent]
+    distinct_pairs, edge_counts = np.unique(pairs, return_counts=True)
+    node_counts = np.bincount(numbers, minlength=len(functions))
     seconds = np.nan_to_num(times_of(opened).seconds)
-    spent = np.bincount(numbers, weights=seconds, minlength=len(functions))
-    between = np.bincount(np.searchsorted(found, pairs), weights=seconds[inner], minlength=len(found))
-    shown = np.argsort(-spent, kind="stable")[:MOST]
-    nodes = [_function(functions[one], one, totals[one], spent[one]) for one in sorted(shown.tolist())]
-    known = {node["id"] for node in nodes}
-    edges = [
-        {"from": f"f{pair // len(functions)}", "to": f"f{pair % len(functions)}", "label": _times(count, took)}
-        for pair, count, took in zip(found.tolist(), counts.tolist(), between.tolist(), strict=True)
+    node_seconds = np.bincount(numbers, weights=seconds, minlength=len(functions))
+    edge_seconds = np.bincount(
+        np.searchsorted(distinct_pairs, pairs), weights=seconds[with_parent], minlength=len(distinct_pairs)
+    )
+    slowest = np.argsort(-node_seconds, kind="stable")[:MOST]
+    nodes = [
+        _function_node(functions[number], number, node_counts[number], node_seconds[number])
+        for number in sorted(slowest.tolist())
     ]
-    edges = [edge for edge in edges if edge["from"] in known and edge["to"] in known]
+    node_ids = {node["id"] for node in nodes}
+    edges = [
+        {"from": f"f{pair // len(functions)}", "to": f"f{pair % len(functions)}", "label": _count_text(count, total)}
+        for pair, count, total in zip(distinct_pairs.tolist(), edge_counts.tolist(), edge_seconds.tolist(), strict=True)
+    ]
+    edges = [edge for edge in edges if edge["from"] in node_ids and edge["to"] in node_ids]
     return {"what": "calls", "graphs": 0, "which": 0, "nodes": nodes, "edges": edges}
 
 
-def _function(function: Function, id: int, calls: Any, seconds: Any) -> dict[str, Any]:
+def _function_node(function: Function, id: int, calls: Any, seconds: Any) -> dict[str, Any]:
     name = printable(function.name)
     owner, _, label = name.replace("<locals>.", "").rpartition(".")
     return {
@@ -175,5 +182,5 @@ def _function(function: Function, id: int, calls: Any, seconds: Any) -> dict[str
     }
 
 
-def _times(count: int, seconds: float) -> str:
+def _count_text(count: int, seconds: float) -> str:
     return f"{count:,} × {duration(seconds / count)}" if seconds else f"{count:,} ×"

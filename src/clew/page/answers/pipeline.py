@@ -1,4 +1,4 @@
-"""What passed through a pipeline: stages, items, and what each stage made of each item."""
+"""Answers with a pipeline trace: its stages, its items, and the inputs and outputs of each item at each stage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clew.show.text import brief, printable, shorten
 if TYPE_CHECKING:
     from clew.history.item import Item, Step
     from clew.history.trace import Trace
-    from clew.page.opened import Opened
+    from clew.page.opened import OpenedRun
     from clew.page.query import Query
 
 ITEMS, MOST = 60, 500
@@ -21,21 +21,21 @@ PICTURES = 8 << 20  # characters of pictures in one answer
 FILES = 20
 
 
-def pipeline(opened: Opened, query: Query) -> dict[str, Any]:
-    """A trace: the last, unless another is asked for."""
+def pipeline(opened: OpenedRun, query: Query) -> dict[str, Any]:
+    """One trace, by default the last."""
     traces = opened.cached("traces", lambda: opened.run.traces)
     if not traces:
-        what = "No trace was recorded in this run."
-        raise UnknownNameError("no-trace", what, "A trace is made by `with clew.items(3):`.")
-    which = query.whole("trace", len(traces) - 1, 0)
+        message = "No trace was recorded in this run."
+        raise UnknownNameError("no-trace", message, "A trace is made by `with clew.items(3):`.")
+    which = query.integer("trace", len(traces) - 1, 0)
     if which >= len(traces):
         raise UnknownNameError("no-trace", f"The run has {len(traces)} traces, and none numbered {which}.", "")
-    offset, limit = query.whole("offset", 0), query.whole("limit", ITEMS, 1, MOST)
+    offset, limit = query.integer("offset", 0), query.integer("limit", ITEMS, 1, MOST)
     key = "pipeline", which, offset, limit
-    return opened.cached(key, lambda: _pipeline(traces, which, offset, limit))
+    return opened.cached(key, lambda: _trace_answer(traces, which, offset, limit))
 
 
-def _pipeline(traces: list[Trace], which: int, offset: int, limit: int) -> dict[str, Any]:
+def _trace_answer(traces: list[Trace], which: int, offset: int, limit: int) -> dict[str, Any]:
     trace = traces[which]
     stages, items = trace.stages, trace.items
     shown = items[offset : offset + limit]
@@ -45,7 +45,7 @@ def _pipeline(traces: list[Trace], which: int, offset: int, limit: int) -> dict[
     if len(shown) < len(items):
         last = offset + len(shown)
         head.append(f"items {offset + 1:,} to {last:,} of {len(items):,} are shown" if shown else "no more items")
-    if drawing.left < 0:
+    if drawing.room < 0:
         head.append(f"{PICTURES >> 20} MB of pictures are shown; the others are not drawn")
     return {
         "traces": len(traces),
@@ -54,21 +54,21 @@ def _pipeline(traces: list[Trace], which: int, offset: int, limit: int) -> dict[
         "stages": [{"name": printable(name), "calls": len(stage)} for name, stage in stages.items()],
         "total": len(items),
         "offset": offset,
-        "items": [_item(item) for item in shown],
+        "items": [_item_row(item) for item in shown],
         "cells": cells,
         "findings": [
             {
-                "kind": one.kind,
-                "stage": printable(one.stage) if one.stage else None,
-                "text": one.text,
-                "remedy": one.remedy,
+                "kind": finding.kind,
+                "stage": printable(finding.stage) if finding.stage else None,
+                "text": finding.text,
+                "remedy": finding.remedy,
             }
-            for one in trace.check().warnings
+            for finding in trace.check().warnings
         ],
     }
 
 
-def _item(item: Item) -> dict[str, Any]:
+def _item_row(item: Item) -> dict[str, Any]:
     loss = item.loss
     return {
         "id": brief(item.id, 80),
@@ -79,11 +79,11 @@ def _item(item: Item) -> dict[str, Any]:
 
 
 class _Drawing:
-    """The cells of one answer, and how much room there is left for pictures."""
+    """Makes the cells of one answer, and counts the room left for pictures."""
 
     def __init__(self, stages: list[str]) -> None:
         self._stages = {name: place for place, name in enumerate(stages)}
-        self.left = PICTURES
+        self.room = PICTURES
 
     def cells(self, place: int, item: Item) -> list[dict[str, Any]]:
         return [self._cell(place, step) for step in item.steps]
@@ -100,30 +100,30 @@ class _Drawing:
             "seconds": None if passage.duration is None else passage.duration / 1e9,
             "where": printable(passage.where),
             "row": step.row,
-            "ins": self._values(step.inputs),
-            "outs": self._values(step.outputs) or _raised(passage.error),
+            "ins": self._named_boxes(step.inputs),
+            "outs": self._named_boxes(step.outputs) or _error_box(passage.error),
         }
 
-    def _values(self, values: dict[str, Any]) -> list[dict[str, Any]]:
-        """What lies in them, one by one: a picture inside a row of a dataset is to be seen."""
+    def _named_boxes(self, values: dict[str, Any]) -> list[dict[str, Any]]:
+        """The boxes of all parts of the values, so that pictures inside a row of a dataset are shown."""
         lone = len(values) == 1
-        found = [one for name, value in values.items() for one in _opened(str(name), value, lone)]
-        return [{"name": name, "value": self._box(name, value)} for name, value in found]
+        parts = [part for name, value in values.items() for part in _parts_of(str(name), value, lone)]
+        return [{"name": name, "value": self._box(name, value)} for name, value in parts]
 
     def _box(self, name: str, value: Any) -> dict[str, Any]:
-        box = box_of(value, draw=self.left > 0, name=name)
-        self.left -= len(box.get("picture") or "")
+        box = box_of(value, draw=self.room > 0, name=name)
+        self.room -= len(box.get("picture") or "")
         return box
 
 
-def _opened(name: str, value: Any, lone: bool) -> list[tuple[str, Any]]:
-    """The parts of a value; those of the only one are called by their keys alone."""
+def _parts_of(name: str, value: Any, lone: bool) -> list[tuple[str, Any]]:
+    """The named parts of a value; for a lone value, names are only their keys."""
     parts = leaves("" if lone else name, value)
     return [(name, value)] if len(parts) == 1 and parts[0][0] in ("", name) else parts
 
 
-def _raised(error: str | None) -> list[dict[str, Any]]:
-    """In the place of what a stage would have given."""
+def _error_box(error: str | None) -> list[dict[str, Any]]:
+    """The exception of a call, shown in place of its outputs."""
     if error is None:
         return []
     text = shorten(printable(error), 400)

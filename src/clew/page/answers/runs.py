@@ -1,4 +1,4 @@
-"""The list of runs: what there is, and renaming, tagging and deleting."""
+"""Answers with the list of runs, and renames, tags and deletes runs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from clew.errors import OptionError, PageError
 from clew.history import status as how_it_ended
-from clew.page.shelf import Shelf, outside, tags_of
+from clew.page.shelf import Shelf, run_elsewhere_error, tags_of
 from clew.store.folder import read_meta, write_meta
 from clew.store.removal import remove_run
 
-NAME = 200  # characters of a name
-TAGS, KEY, TAG = 100, 100, 1_000  # tags of a run, and characters of a key and of a value
+NAME = 200  # maximum characters of a name
+TAGS, KEY, TAG = 100, 100, 1_000  # maximum number of tags, and characters of a key and a value
 
 
 def runs(shelf: Shelf) -> dict[str, Any]:
@@ -20,25 +20,25 @@ def runs(shelf: Shelf) -> dict[str, Any]:
 
 
 def edit(shelf: Shelf, id: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Another name, other tags: written into run.json as a whole."""
+    """Change the name or the tags, and rewrite run.json."""
     name, tags = _checked_name(body.get("name")), _checked_tags(body.get("tags"))
-    folder = _ours(shelf, id)
-    meta = _ended(folder, "renamed or tagged")
+    folder = _own_folder(shelf, id)
+    meta = _meta_of_ended_run(folder, "renamed or tagged")
     if name is not None:
         meta["name"] = name
     if tags is not None:
-        before, shown = meta.get("tags"), tags_of(meta)
-        known = before if isinstance(before, dict) else {}
-        # A tag that was not touched stays what it was, a number for instance.
-        meta["tags"] = {key: known[key] if shown.get(key) == text else text for key, text in tags.items()}
+        old, old_texts = meta.get("tags"), tags_of(meta)
+        old_tags = old if isinstance(old, dict) else {}
+        # An unchanged tag keeps its type, for instance a number.
+        meta["tags"] = {key: old_tags[key] if old_texts.get(key) == text else text for key, text in tags.items()}
     write_meta(folder, meta)
     return shelf.row(id)
 
 
 def delete(shelf: Shelf, id: str, body: dict[str, Any]) -> dict[str, Any]:
-    """The folder of a run, with everything in it, once its name was given."""
-    folder = _ours(shelf, id)
-    _ended(folder, "deleted")
+    """Delete the folder of a run, if the request confirms its name."""
+    folder = _own_folder(shelf, id)
+    _meta_of_ended_run(folder, "deleted")
     name = shelf.row(id)["name"]
     if body.get("name") != name:
         raise OptionError("not-confirmed", f"The run is called {name!r}, and is deleted only when that is given.", "")
@@ -47,21 +47,21 @@ def delete(shelf: Shelf, id: str, body: dict[str, Any]) -> dict[str, Any]:
     return {"deleted": True}
 
 
-def _ours(shelf: Shelf, id: str) -> Path:
+def _own_folder(shelf: Shelf, id: str) -> Path:
     folder = shelf.folder(id)
-    shelf.opened(id).check_there()
+    shelf.opened(id).check_exists()
     if not shelf.is_ours(folder):
-        raise outside(folder, shelf.base)
+        raise run_elsewhere_error(folder, shelf.base)
     return folder
 
 
-def _ended(folder: Path, done: str) -> dict[str, Any]:
+def _meta_of_ended_run(folder: Path, action: str) -> dict[str, Any]:
     meta = read_meta(folder)
     if how_it_ended.status(meta) == "running":
-        what = (
-            f"The run {meta.get('name') or folder.name} is still being recorded, and cannot be {done} before it ends."
+        message = (
+            f"The run {meta.get('name') or folder.name} is still being recorded, and cannot be {action} before it ends."
         )
-        raise PageError("run-goes-on", what, "Its own process writes to that folder. Wait for its end, or end it.")
+        raise PageError("run-goes-on", message, "Its own process writes to that folder. Wait for its end, or end it.")
     return meta
 
 
@@ -81,6 +81,6 @@ def _checked_tags(tags: Any) -> dict[str, str] | None:
         isinstance(key, str) and 0 < len(key) <= KEY and isinstance(text, str) and len(text) <= TAG
         for key, text in tags.items()
     ):
-        what = f"Tags are at most {TAGS}, with keys of 1 to {KEY} and values of at most {TAG:,} characters."
-        raise OptionError("bad-edit", what, "Give others.")
+        message = f"Tags are at most {TAGS}, with keys of 1 to {KEY} and values of at most {TAG:,} characters."
+        raise OptionError("bad-edit", message, "Give others.")
     return dict(tags)

@@ -1,7 +1,7 @@
-"""The source of a call's function, with what was recorded at each line after so many changes.
+"""Answers with the source of a call's function, and the values recorded at each line after some number of changes.
 
-The source is the one that the run itself holds. No file that a run names is ever opened: a run that came from elsewhere
-could name any file of this machine, and a report would carry it away.
+The source is the one stored in the run. No file that a run names is ever opened: a run from elsewhere could name any
+file of this machine, and a report would then contain it.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from clew.show.text import shorten
 if TYPE_CHECKING:
     from clew.history.call import Call
     from clew.history.lazy import Rows
-    from clew.page.opened import Opened
+    from clew.page.opened import OpenedRun
     from clew.page.query import Query
     from clew.records import Function
 
-LINES = 2_000  # shown of one function
-LONGEST = 300  # characters of a line that is shown alone
+LINES = 2_000  # lines shown per function
+LONGEST = 300  # characters of a line shown on its own
 _BLOCK = 1 << 16
 
 
-def source(opened: Opened, query: Query) -> dict[str, Any]:
-    """Lines and values; `at` is the number of changes that have happened, or `of` and `nth` name the last of them."""
-    call = opened.call(query.needed("call"))
+def source(opened: OpenedRun, query: Query) -> dict[str, Any]:
+    """Lines and values after `at` changes, or up to the change that `of` and `nth` name."""
+    call = opened.call(query.required("call"))
     rows = opened.cached(("source rows", call._place), lambda: call.changes.rows)
-    at = min(query.whole("at", _until(opened, query, rows)), len(rows))
+    at = min(query.integer("at", _change_count(opened, query, rows)), len(rows))
     function = call._function
     return {
         "file": call.file,
@@ -41,24 +41,24 @@ def source(opened: Opened, query: Query) -> dict[str, Any]:
         "missing": _why_missing(function),
         "total": len(rows),
         "at": at,
-        "values": [*_arguments(opened, call), *_values(opened, rows, at)],
+        "values": [*_argument_values(opened, call), *_last_values(opened, rows, at)],
     }
 
 
-def _until(opened: Opened, query: Query, rows: Rows) -> int:
-    """How many changes there were when a value of a series had come; all, if none of this call's is named."""
-    name, nth = query.text("of"), query.whole("nth", 0)
+def _change_count(opened: OpenedRun, query: Query, rows: Rows) -> int:
+    """The number of changes up to the named value of a series; all changes, if none of this call is named."""
+    name, nth = query.text("of"), query.integer("nth", 0)
     if not name or nth >= len(opened.rows_of(name)):
         return len(rows)
-    found = np.flatnonzero(rows == opened.rows_of(name)[nth])
-    return int(found[0]) + 1 if len(found) else len(rows)
+    positions = np.flatnonzero(rows == opened.rows_of(name)[nth])
+    return int(positions[0]) + 1 if len(positions) else len(rows)
 
 
 # ---- the text
 
 
 def line_of(function: Function, line: int) -> str | None:
-    """One line of a function's source; None where it cannot be had."""
+    """One line of a function's source; None if it is not available."""
     lines = (function.source or "").splitlines()
     place = line - function.line
     return shorten(lines[place].strip(), LONGEST) if 0 <= place < len(lines) else None
@@ -75,65 +75,67 @@ def _why_missing(function: Function) -> str | None:
 # ---- the values
 
 
-def _arguments(opened: Opened, call: Call) -> list[dict[str, Any]]:
+def _argument_values(opened: OpenedRun, call: Call) -> list[dict[str, Any]]:
     table = opened.tables.table
     rows = hidden_rows(call._calls, np.array([call.id]), INPUT)[1] + int(table.offsets[call._calls.shard])
     return _line_values(opened, rows, [1] * len(rows), [1] * len(rows), -1, table.names_of(rows))
 
 
-def _values(opened: Opened, rows: Rows, at: int) -> list[dict[str, Any]]:
-    """Of every name at every line the value it last had, and which of how many that was."""
+def _last_values(opened: OpenedRun, rows: Rows, at: int) -> list[dict[str, Any]]:
+    """For each name at each line its last value, and the ordinal and total number of its values."""
     if at == 0:
         return []
     table = opened.tables.table
-    counted = opened.cached(("source sites", int(rows[0]), len(rows)), lambda: _counted(table.gather("site", rows)))
-    so_far, totals = counted.until(at), counted.until(len(rows))
-    wanted = np.flatnonzero(so_far)
-    last = _last_places(counted.sites[:at], wanted, counted.size)
+    site_counts = opened.cached(
+        ("source sites", int(rows[0]), len(rows)), lambda: _count_sites(table.gather("site", rows))
+    )
+    so_far, totals = site_counts.until(at), site_counts.until(len(rows))
+    sites = np.flatnonzero(so_far)
+    last = _last_positions(site_counts.sites[:at], sites, site_counts.size)
     order = np.argsort(table.lines(rows[last]), kind="stable")
-    wanted, last = wanted[order], last[order]
-    chosen = rows[last]
-    nth, of = so_far[wanted].tolist(), totals[wanted].tolist()
-    now = int(np.flatnonzero(last == at - 1)[0])
-    return _line_values(opened, chosen, nth, of, now, table.names_of(chosen))
+    sites, last = sites[order], last[order]
+    last_rows = rows[last]
+    nth, of = so_far[sites].tolist(), totals[sites].tolist()
+    current = int(np.flatnonzero(last == at - 1)[0])
+    return _line_values(opened, last_rows, nth, of, current, table.names_of(last_rows))
 
 
 @dataclass(frozen=True, slots=True)
-class _Counted:
-    """The site of each change of a call, and how often each site had come at every so many changes."""
+class _SiteCounts:
+    """The site of each change of a call, and how often each site occurred up to every `_BLOCK`-th change."""
 
     sites: Any
     size: int
-    marks: Any  # a row for every _BLOCK changes
+    marks: Any  # one row per _BLOCK changes
 
     def until(self, at: int) -> Any:
         block = at // _BLOCK
         return self.marks[block] + np.bincount(self.sites[block * _BLOCK : at], minlength=self.size)
 
 
-def _counted(sites: Any) -> _Counted:
-    ids, back = distinct(sites)  # as small numbers: a damaged file may name any
-    sites, size = back.astype(np.int32), len(ids)
+def _count_sites(sites: Any) -> _SiteCounts:
+    ids, inverse = distinct(sites)  # renumbered, because ids in a damaged file may be arbitrarily large
+    sites, size = inverse.astype(np.int32), len(ids)
     block = [np.bincount(sites[begin : begin + _BLOCK], minlength=size) for begin in range(0, len(sites), _BLOCK)]
-    return _Counted(sites, size, np.cumsum([np.zeros(size, dtype=np.int64), *block], axis=0))
+    return _SiteCounts(sites, size, np.cumsum([np.zeros(size, dtype=np.int64), *block], axis=0))
 
 
-def _last_places(sites: Any, wanted: Rows, size: int) -> Rows:
-    """Where each of these sites comes last: looked for from the end, for most are near it."""
+def _last_positions(sites: Any, searched_sites: Rows, size: int) -> Rows:
+    """The last position of each of these sites, searched from the end, which most are near."""
     last = np.full(size, -1, dtype=np.int64)
     end = len(sites)
-    while end > 0 and bool((last[wanted] < 0).any()):
+    while end > 0 and bool((last[searched_sites] < 0).any()):
         begin = max(end - _BLOCK, 0)
         part = np.full(size, -1, dtype=np.int64)
         part[sites[begin:end]] = np.arange(begin, end)  # the last write wins
         last = np.where(last < 0, part, last)
         end = begin
-    found: Rows = last[wanted]
-    return found
+    positions: Rows = last[searched_sites]
+    return positions
 
 
 def _line_values(
-    opened: Opened, rows: Rows, nth: list[int], of: list[int], now: int, names: list[str]
+    opened: OpenedRun, rows: Rows, nth: list[int], of: list[int], current: int, names: list[str]
 ) -> list[dict[str, Any]]:
     lines, boxes = opened.tables.table.lines(rows), boxes_of_rows(opened.tables, rows)
     return [
@@ -143,7 +145,7 @@ def _line_values(
             "value": boxes[index],
             "nth": nth[index],
             "of": of[index],
-            "now": index == now,
+            "now": index == current,
         }
         for index in range(len(rows))
     ]

@@ -1,4 +1,4 @@
-"""The tree of calls, a part at a time; and one call by itself."""
+"""Answers with a part of the tree of calls, and with one call in detail."""
 
 from __future__ import annotations
 
@@ -7,126 +7,128 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clew.page.branches import FOLDED, Branch, Chosen, branch_of, chosen_by, folded, times_of
+from clew.page.branches import FOLDED, Branch, Selection, branch_of, fold_siblings, selection_of, times_of
 from clew.page.nodes import call_nodes, change_nodes
 from clew.show.text import printable, shorten
 
 if TYPE_CHECKING:
     from clew.history.lazy import Rows
-    from clew.page.opened import Opened
+    from clew.page.opened import OpenedRun
     from clew.page.query import Query
     from clew.show.fold import Group
 
 LIMIT, MOST = 200, 1_000
-NAMED = 4  # of a fold's pattern
+NAMED = 4  # names shown of a folded round
 FILTERS = ("function", "name", "errors", "slow", "stage")
 CALLERS = 50
 
 
-def tree(opened: Opened, query: Query) -> dict[str, Any]:
-    """What is under a call, or the roots: from `offset` on, at most `limit` nodes, with what repeats folded."""
-    chosen = chosen_by(opened, query)
+def tree(opened: OpenedRun, query: Query) -> dict[str, Any]:
+    """The children of a call, or the roots: at most `limit` nodes from `offset` on, with repetitions folded."""
+    selection = selection_of(opened, query)
     parent = opened.place(query["parent"]) if query.text("parent") else None
     key = tuple(query.text(name) for name in FILTERS)
-    branch = branch_of(opened, parent, chosen, key)
-    offset, limit = query.whole("offset", 0), query.whole("limit", LIMIT, 1, MOST)
-    nodes, end = _nodes(opened, branch, offset, limit, query.yes("fold", True), chosen)
+    branch = branch_of(opened, parent, selection, key)
+    offset, limit = query.integer("offset", 0), query.integer("limit", LIMIT, 1, MOST)
+    nodes, end = _nodes_of_branch(opened, branch, offset, limit, query.flag("fold", True), selection)
     return {
         "total": len(branch),
         "offset": offset,
         "nodes": nodes,
         "next": end if end < len(branch) else None,
-        "found": None if chosen is None else int(chosen.fits.sum()),
+        "found": None if selection is None else int(selection.fits.sum()),
     }
 
 
-def _nodes(
-    opened: Opened, branch: Branch, offset: int, limit: int, fold: bool, chosen: Chosen | None
+def _nodes_of_branch(
+    opened: OpenedRun, branch: Branch, offset: int, limit: int, fold: bool, selection: Selection | None
 ) -> tuple[list[dict[str, Any]], int]:
-    parts, end = _parts(branch, offset, limit, fold)
-    alone = np.array([part for part in parts if isinstance(part, int)], dtype=np.int64)
-    made = dict(zip(alone.tolist(), _made(opened, branch.what[alone], chosen), strict=True))
-    return [made[part] if isinstance(part, int) else _fold(opened, branch, part) for part in parts], end
+    parts, end = _shown_parts(branch, offset, limit, fold)
+    singles = np.array([part for part in parts if isinstance(part, int)], dtype=np.int64)
+    node_by_sibling = dict(
+        zip(singles.tolist(), _nodes_of_siblings(opened, branch.entries[singles], selection), strict=True)
+    )
+    return [node_by_sibling[part] if isinstance(part, int) else _fold_node(opened, branch, part) for part in parts], end
 
 
-def _parts(branch: Branch, offset: int, limit: int, fold: bool) -> tuple[list[int | Group], int]:
-    """Siblings and folds to be shown, and where the next begins."""
+def _shown_parts(branch: Branch, offset: int, limit: int, fold: bool) -> tuple[list[int | Group], int]:
+    """The siblings and folds to show, and the offset of the next one."""
     if not fold:
         end = min(offset + limit, len(branch))
         return list(range(offset, end)), max(end, offset)
     parts: list[int | Group] = []
     end = offset
-    for group in folded(branch, offset):
+    for group in fold_siblings(branch, offset):
         if group.count > 1 and group.count * group.period >= FOLDED:
             parts.append(group)
             end = group.end
         else:
-            some = list(islice(range(group.start, group.end), limit - len(parts)))
-            parts += some
-            end = some[-1] + 1
+            singles = list(islice(range(group.start, group.end), limit - len(parts)))
+            parts += singles
+            end = singles[-1] + 1
         if len(parts) >= limit:
             break
     return parts, end
 
 
-def _made(opened: Opened, what: Rows, chosen: Chosen | None) -> list[dict[str, Any]]:
+def _nodes_of_siblings(opened: OpenedRun, entries: Rows, selection: Selection | None) -> list[dict[str, Any]]:
     """The nodes of these siblings, in their order."""
-    calls, changes = np.flatnonzero(what >= 0), np.flatnonzero(what < 0)
-    fits = None if chosen is None else chosen.fits
-    out: list[dict[str, Any]] = [{}] * len(what)
-    for at, nodes in (
-        (calls, call_nodes(opened, what[calls], fits)),
-        (changes, change_nodes(opened, -1 - what[changes])),
+    calls, changes = np.flatnonzero(entries >= 0), np.flatnonzero(entries < 0)
+    fits = None if selection is None else selection.fits
+    result: list[dict[str, Any]] = [{}] * len(entries)
+    for indices, nodes in (
+        (calls, call_nodes(opened, entries[calls], fits)),
+        (changes, change_nodes(opened, -1 - entries[changes])),
     ):
-        for place, node in zip(at.tolist(), nodes, strict=True):
-            out[place] = node
-    return out
+        for index, node in zip(indices.tolist(), nodes, strict=True):
+            result[index] = node
+    return result
 
 
-def _fold(opened: Opened, branch: Branch, group: Group) -> dict[str, Any]:
-    inside = branch.what[group.start : group.end]
-    places = inside[inside >= 0]
+def _fold_node(opened: OpenedRun, branch: Branch, group: Group) -> dict[str, Any]:
+    entries = branch.entries[group.start : group.end]
+    places = entries[entries >= 0]
     times = times_of(opened)
-    names = _names(opened, branch.what[group.start : group.start + group.period])
-    shown = ", ".join(names[:NAMED]) + (f", … {len(names) - NAMED} more" if len(names) > NAMED else "")
+    names = _sibling_names(opened, branch.entries[group.start : group.start + group.period])
+    text = ", ".join(names[:NAMED]) + (f", … {len(names) - NAMED} more" if len(names) > NAMED else "")
     return {
         "kind": "fold",
         "offset": group.start,
-        "count": len(inside),
+        "count": len(entries),
         "times": group.count,
-        "text": f"{shown} ×{group.count:,}",
+        "text": f"{text} ×{group.count:,}",
         "seconds": float(np.nansum(times.seconds[places])),
         "errors": int(times.failed[places].sum()),
     }
 
 
-def _names(opened: Opened, what: Rows) -> list[str]:
-    """What the siblings of one round are called."""
+def _sibling_names(opened: OpenedRun, entries: Rows) -> list[str]:
+    """The names of the siblings in one round."""
     view = opened.tables
     names = []
-    for one in what.tolist():
-        if one < 0:
-            name = view.table.names_of(np.array([-1 - one], dtype=np.int64))[0]
+    for entry in entries.tolist():
+        if entry < 0:
+            name = view.table.names_of(np.array([-1 - entry], dtype=np.int64))[0]
         else:
-            shard, local = view.calls.split(one)
+            shard, local = view.calls.split(entry)
             name = shard.reader.functions[int(shard.start("function")[local])].name
         names.append(shorten(printable(name), 60))
     return names
 
 
-def call(opened: Opened, query: Query) -> dict[str, Any]:
-    """One call with its values in full, what it is in, and how it was reached."""
-    found = opened.call(query.needed("call"))
-    parents, above = [], found.parent
-    while above is not None:
-        parents.append({"id": f"{above.shard}:{above.id}", "function": printable(above.function)})
-        above = above.parent
-    (node,) = call_nodes(opened, np.array([found._place], dtype=np.int64), alone=True)
+def call(opened: OpenedRun, query: Query) -> dict[str, Any]:
+    """One call in detail, with its parents and callers."""
+    requested_call = opened.call(query.required("call"))
+    parents, ancestor = [], requested_call.parent
+    while ancestor is not None:
+        parents.append({"id": f"{ancestor.shard}:{ancestor.id}", "function": printable(ancestor.function)})
+        ancestor = ancestor.parent
+    (node,) = call_nodes(opened, np.array([requested_call._place], dtype=np.int64), detailed=True)
     return {
         "call": node,
         "parents": parents[::-1],
         "callers": [
             {"file": printable(caller.file), "line": caller.line, "function": printable(caller.function)}
-            for caller in found.callers[:CALLERS]
+            for caller in requested_call.callers[:CALLERS]
         ],
     }

@@ -209,7 +209,7 @@ class Loader:
         self._tracing = tracing
 
     def __call__(self) -> Any:
-        from clew.history.passages import passages_of, settled
+        from clew.history.passages import passages_of, with_later_knowledge
 
         tracing = self._tracing
         held = list(tracing.unwritten)
@@ -221,7 +221,7 @@ class Loader:
             from clew.history import open_run
 
             passages += passages_of(open_run(tracing.stored), tracing.key)
-        return settled(passages), tracing.facts
+        return with_later_knowledge(passages), tracing.facts
 
 
 def traceable(verb: F) -> F:

@@ -1,4 +1,4 @@
-// Several questions at once, of which there may be more or fewer each time: curves laid over each other.
+// Several requests at once, whose number may change: for curves drawn over each other.
 
 import { useContext, useEffect, useState } from "preact/hooks";
 import { address, asRefusal, get, LiveContext, useAsking } from "./api";
@@ -6,7 +6,7 @@ import type { Params } from "./router";
 import type { Refusal } from "./types";
 
 export interface Question {
-  id: string; // what it is about; the answer to an older question with this id is shown until the new one is there
+  id: string; // its subject; the answer to an earlier request with this id is shown until the new one arrives
   path: string;
   params: Params;
 }
@@ -37,7 +37,7 @@ export function useAnswers<T>(questions: Question[], options: { live?: boolean }
   return held;
 }
 
-/** The value as it was when it last stood still for `ms`. */
+/** The value, updated only after it has not changed for `ms`. */
 export function useSettled<T>(value: T, ms: number): T {
   const [settled, setSettled] = useState(value);
   useEffect(() => {

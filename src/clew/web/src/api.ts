@@ -1,4 +1,4 @@
-// Asking for answers: from the server this page came from, or from the report the page lies in. Nothing else is asked.
+// Requests answers from the server this page came from, or from the report that contains the page; from nowhere else.
 
 import { createContext } from "preact";
 import { useCallback, useContext, useEffect, useRef, useState } from "preact/hooks";
@@ -7,7 +7,7 @@ import { isSearch, ReportTree } from "./reporttree";
 import type { Branch, Curve, Overview, Refusal, RunId, Status, TensorCurve, Version } from "./types";
 import { type Params, query } from "./router";
 
-export const POLL = 1500; // ms between two looks at a run that goes on
+export const POLL = 1500; // ms between two polls of a running run
 
 export interface Report {
   made: string;
@@ -16,7 +16,7 @@ export interface Report {
   answers: Record<string, unknown>;
 }
 
-/** What is thrown where there is no answer. */
+/** Thrown if there is no answer. */
 export class Refused extends Error {
   constructor(
     readonly refusal: Refusal,
@@ -31,7 +31,7 @@ export class Refused extends Error {
 let report: Report | null | undefined;
 let reportAnswers = new Map<string, unknown>();
 
-/** The report this page lies in; null when there is a server behind it. */
+/** The report that contains this page; null if a server does. */
 export function theReport(): Report | null {
   if (report === undefined) openReport(document.getElementById("clew-report")?.textContent ?? "");
   return report ?? null;
@@ -43,41 +43,41 @@ export function openReport(text: string): void {
   reportTree = null;
   for (const [key, answer] of Object.entries(report?.answers ?? {})) {
     reportAnswers.set(canonical(key), answer);
-    reportAnswers.set(canonical(key, FINENESS), answer);
+    reportAnswers.set(canonical(key, RESOLUTION_PARAMS), answer);
   }
 }
 
-// How much of an answer is asked for, and how fine. A report holds one fineness of each.
-const FINENESS = ["from", "to", "px", "columns", "bins"];
+// Parameters for the section and resolution of an answer. A report holds one resolution of each answer.
+const RESOLUTION_PARAMS = ["from", "to", "px", "columns", "bins"];
 
-/** One spelling for an address, however its parts were escaped and in whatever order they came; without some of them. */
+/** A canonical key for an address, independent of escaping and parameter order, and without some parameters. */
 export function canonical(address: string, without: string[] = []): string {
   const [path, search = ""] = address.split("?", 2);
   const pairs = [...new URLSearchParams(search)]
     .filter(([key]) => !without.includes(key))
-    .map(([key, value]) => [key, key === "x" ? String(Number(value)) : value]) // 3 and 3.0 are one place
+    .map(([key, value]) => [key, key === "x" ? String(Number(value)) : value]) // 3 and 3.0 are the same place
     .sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
   let plain = path;
   try {
     plain = decodeURIComponent(path);
   } catch {
-    // not escaped, and with a % in it
+    // not escaped, but contains a %
   }
   return JSON.stringify([plain, pairs]);
 }
 
-/** Whether there is an answer to be had: always from a server; from a report, if it is inside. */
+/** Whether an answer is available: always from a server; from a report, if it contains the answer. */
 export function has(path: string, params: Params = {}): boolean {
-  return !theReport() || reportAnswers.has(canonical(address(path, params), FINENESS));
+  return !theReport() || reportAnswers.has(canonical(address(path, params), RESOLUTION_PARAMS));
 }
 
 function fromReport<T>(path: string, params: Params): T {
   const exact = reportAnswers.get(canonical(address(path, params)));
   if (exact !== undefined) return exact as T;
-  const whole = reportAnswers.get(canonical(address(path, params), FINENESS));
-  if (whole === undefined && isSearch(path, params)) return searched(params) as T;
+  const whole = reportAnswers.get(canonical(address(path, params), RESOLUTION_PARAMS));
+  if (whole === undefined && isSearch(path, params)) return searchReport(params) as T;
   const { from, to, px } = params;
-  if (whole !== undefined) return cut(path, whole, asNumber(from), asNumber(to), asNumber(px)) as T;
+  if (whole !== undefined) return cutToWindow(path, whole, asNumber(from), asNumber(to), asNumber(px)) as T;
   throw new Refused(
     {
       error: "This is not in this report.",
@@ -90,12 +90,12 @@ function fromReport<T>(path: string, params: Params): T {
 
 let reportTree: ReportTree | null = null;
 
-function searched(params: Params): Branch {
+function searchReport(params: Params): Branch {
   reportTree ??= new ReportTree(theReport()!.answers);
   return reportTree.search(params);
 }
 
-function cut(path: string, whole: unknown, from: number | null, to: number | null, px: number | null): unknown {
+function cutToWindow(path: string, whole: unknown, from: number | null, to: number | null, px: number | null): unknown {
   if (path.endsWith("/series")) return cutCurve(whole as Curve, from, to, px);
   if (path.endsWith("/tensors")) return cutTensors(whole as TensorCurve, from, to);
   return whole;
@@ -107,7 +107,7 @@ function asNumber(value: Params[string]): number | null {
 
 // ---- the server -----------------------------------------------------------------------------------------------------
 
-/** In a notebook's frame the page holds the token itself; elsewhere the browser has it as a cookie. */
+/** In a notebook's frame the page holds the token; elsewhere the browser has it as a cookie. */
 function tokenHeader(): Record<string, string> {
   const token = document.querySelector<HTMLMetaElement>('meta[name="clew-token"]')?.content;
   return token ? { Authorization: `Bearer ${token}` } : {};
@@ -133,7 +133,7 @@ export async function post<T>(path: string, body: unknown): Promise<T> {
   if (theReport()) throw new Refused({ error: "A report cannot be changed.", remedy: "", slug: "report" }, 405);
   const headers = { "Content-Type": "application/json" };
   const answer = await ask<T>(path, { method: "POST", headers, body: JSON.stringify(body) });
-  known.clear(); // whatever was changed, nothing old is shown again
+  recentAnswers.clear(); // outdated answers must not be shown after a change
   return answer;
 }
 
@@ -161,7 +161,7 @@ async function refusal(answer: Response): Promise<Refusal> {
     const body = (await answer.json()) as Partial<Refusal>;
     if (typeof body.error === "string") return { error: body.error, remedy: body.remedy ?? "", slug: body.slug ?? "" };
   } catch {
-    // not JSON: told below
+    // not JSON: reported below
   }
   return { error: `The server answered ${answer.status}.`, remedy: "Look at what it prints.", slug: "http" };
 }
@@ -173,7 +173,7 @@ export function asRefusal(problem: unknown): Refusal {
 
 // ---- hooks ----------------------------------------------------------------------------------------------------------
 
-/** What the shell knows of the run that is shown, for all that is inside it. */
+/** What the shell knows about the run shown, for all components inside it. */
 export interface Live {
   version: number;
   status: Status | null;
@@ -187,10 +187,10 @@ export function useOverview(): Overview | null {
 }
 
 export interface Answer<T> {
-  data: T | null; // the last answer to this path, also while a new one is awaited
-  error: Refusal | null; // of the last try
+  data: T | null; // the last answer to this path, even while a new one is loading
+  error: Refusal | null; // of the last request
   loading: boolean;
-  stale: boolean; // `data` answers an older question than the one asked now
+  stale: boolean; // `data` belongs to an earlier request than the current one
   reload: () => void;
 }
 
@@ -201,18 +201,19 @@ interface Held<T> {
   error: Refusal | null;
 }
 
-const known = new Map<string, unknown>(); // the last answers, shown at once when one comes back to a page
-const KNOWN = 60;
+const recentAnswers = new Map<string, unknown>(); // the last answers, shown at once when the user returns to a page
+const MAX_RECENT_ANSWERS = 60;
 
 function remember(key: string, answer: unknown): void {
-  known.delete(key);
-  known.set(key, answer);
-  if (known.size > KNOWN) known.delete(known.keys().next().value!);
+  recentAnswers.delete(key);
+  recentAnswers.set(key, answer);
+  if (recentAnswers.size > MAX_RECENT_ANSWERS) recentAnswers.delete(recentAnswers.keys().next().value!);
 }
 
 /**
- * The answer to a question. A new question to the same path keeps the old answer until the new one is there, so that
- * nothing flickers; another path starts empty. `path` null asks nothing. `live`: asks again when the run has grown.
+ * The answer to a request. A new request to the same path keeps the old answer until the new one arrives, so that
+ * nothing flickers; another path starts empty. A null `path` requests nothing. `live` repeats the request when the run
+ * has grown.
  */
 export function useAnswer<T>(path: string | null, params: Params = {}, options: { live?: boolean } = {}): Answer<T> {
   const { version } = useContext(LiveContext);
@@ -234,19 +235,19 @@ export function useAnswer<T>(path: string | null, params: Params = {}, options: 
 
   const now = held.path === path ? held : begin<T>(path, key);
   const fresh = now.key === key;
-  const data = fresh ? now.data : ((known.get(key) as T | undefined) ?? now.data);
+  const data = fresh ? now.data : ((recentAnswers.get(key) as T | undefined) ?? now.data);
   const reload = useCallback(() => setAsked((n) => n + 1), []);
   return {
     data,
     error: fresh ? now.error : null,
     loading: path !== null && (!fresh || (now.data === null && now.error === null)),
-    stale: !fresh && !known.has(key),
+    stale: !fresh && !recentAnswers.has(key),
     reload,
   };
 }
 
 function begin<T>(path: string | null, key: string): Held<T> {
-  const data = (known.get(key) as T | undefined) ?? null;
+  const data = (recentAnswers.get(key) as T | undefined) ?? null;
   return { path, key, data, error: null };
 }
 
@@ -257,8 +258,8 @@ interface Turn {
 }
 
 /**
- * Asks when the question (`key`) or the run (`seen`) changes. Another question ends the one that is under way; a run
- * that has grown does not, or an answer that takes longer than the run takes to grow would never come.
+ * Sends a request when its `key` or the version of the run (`seen`) changes. A new key aborts the pending request; a
+ * new version does not, because an answer that takes longer than the run takes to grow would never arrive.
  */
 export function useAsking(key: string | null, seen: string, ask: (signal: AbortSignal) => Promise<void>): void {
   const busy = useRef<Turn | null>(null);
@@ -288,7 +289,7 @@ export function useAsking(key: string | null, seen: string, ask: (signal: AbortS
   );
 }
 
-/** Calls `look` every so often while `on` and the page is in sight; a look is never begun before the last one ended. */
+/** Calls `look` regularly while `on` and the page is visible, and never before the previous call has ended. */
 export function usePolling(look: () => Promise<unknown>, on: boolean, every = POLL): void {
   const latest = useRef(look);
   latest.current = look;
@@ -318,26 +319,26 @@ export function usePolling(look: () => Promise<unknown>, on: boolean, every = PO
   }, [on, every]);
 }
 
-/** The run's overview, and its version, looked at again and again while it goes on. */
+/** The overview of a run, and its version, which is polled while the run goes on. */
 export function useLive(run: RunId): Live & { error: Refusal | null; reload: () => void } {
-  const [told, setTold] = useState<(Version & { run: RunId }) | null>(null);
-  const [lost, setLost] = useState<Refusal | null>(null);
+  const [polledVersion, setPolledVersion] = useState<(Version & { run: RunId }) | null>(null);
+  const [pollError, setPollError] = useState<Refusal | null>(null);
   const overview = useAnswer<Overview>(runPath(run));
   const data = overview.data;
-  const now = told?.run === run ? told : null;
+  const now = polledVersion?.run === run ? polledVersion : null;
   const status = now?.status ?? data?.run.status ?? null;
   const version = now?.version ?? data?.version ?? 0;
   const look = async () => {
     try {
-      setTold({ run, ...(await get<Version>(runPath(run, "version"))) });
-      setLost(null);
+      setPolledVersion({ run, ...(await get<Version>(runPath(run, "version"))) });
+      setPollError(null);
     } catch (problem) {
-      setLost(asRefusal(problem));
+      setPollError(asRefusal(problem));
     }
   };
   usePolling(look, status === "running");
   useEffect(() => {
     if (data && (version !== data.version || status !== data.run.status)) overview.reload();
   }, [version, status]);
-  return { version, status, overview: data, error: overview.error ?? lost, reload: overview.reload };
+  return { version, status, overview: data, error: overview.error ?? pollError, reload: overview.reload };
 }

@@ -127,8 +127,8 @@ function Damage({ run, problems }: { run: RunId; problems: string[] }) {
 function tabsOf(overview: Overview): [Tab, string, boolean][] {
   const tensors = overview.names.some((name) => name.kind === "tensor");
   const series = overview.pages.series && overview.names.some((name) => name.kind !== "tensor");
-  const there: Partial<Record<Tab, boolean>> = { ...overview.pages, series, tensor: tensors, ledger: true };
-  return NAMES.map(([tab, text]) => [tab, text, there[tab] ?? false]);
+  const available: Partial<Record<Tab, boolean>> = { ...overview.pages, series, tensor: tensors, ledger: true };
+  return NAMES.map(([tab, text]) => [tab, text, available[tab] ?? false]);
 }
 
 interface ShellProps {

@@ -1,6 +1,6 @@
-// What `Diff.to_dict()` of src/clew/compare gives; its docstring is the contract.
+// The result of `Diff.to_dict()` in src/clew/compare, whose docstring is the contract.
 
-/** JSON knows no NaN and no infinity: they are texts. */
+/** NaN and infinity are texts, because JSON lacks them. */
 export type Num = number | "NaN" | "Infinity" | "-Infinity";
 
 export interface DiffRun {
@@ -14,8 +14,8 @@ export interface DiffSettings {
   rtol: number | null;
   atol: number | null;
   ulp: number | null;
-  defaults: Record<string, Record<string, number>> | null; // by dtype; null where others were given
-  noise: number | null; // the multiple of the noise that is allowed; null without a reference
+  defaults: Record<string, Record<string, number>> | null; // by dtype; null if other tolerances were given
+  noise: number | null; // the allowed multiple of the noise; null without a reference
   ignore: string[];
   only: string[];
   map: Record<string, string>;
@@ -49,7 +49,7 @@ export interface DiffCall {
   stage: string | null;
   step: unknown;
   start: number;
-  path: string[]; // the functions around it, the outermost first
+  path: string[]; // the enclosing functions, outermost first
 }
 
 export interface DiffSide {
@@ -60,7 +60,7 @@ export interface DiffSide {
   call: DiffCall | null;
 }
 
-/** What can be said of the two; a key that says nothing is left out. */
+/** How the two values differ; keys without information are absent. */
 export interface Measure {
   max_abs?: Num;
   max_rel?: Num;

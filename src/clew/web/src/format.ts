@@ -1,8 +1,8 @@
-// Numbers, times and sizes for people. Nothing here makes markup.
+// Formats numbers, times and sizes for display, without markup.
 
 const NONE = "–";
 
-/** Short and honest: five digits, no rounding of whole numbers, exponents where zeros would be counted. */
+/** Short but exact enough: five digits, whole numbers unrounded, exponents for very large and small numbers. */
 export function number(value: number | null | undefined, digits = 5): string {
   if (value === null || value === undefined) return NONE;
   if (Number.isNaN(value)) return "NaN";
@@ -90,7 +90,7 @@ export function ago(seconds: number | null | undefined, now = Date.now() / 1000)
   return days < 60 ? `${days} d ago` : when(seconds).slice(0, 10);
 }
 
-/** "(64, 10)", "(5,)", "()": as Python writes it. */
+/** "(64, 10)", "(5,)", "()", as in Python. */
 export function shape(dims: number[]): string {
   return dims.length === 1 ? `(${dims[0]},)` : `(${dims.join(", ")})`;
 }

@@ -1,4 +1,4 @@
-// Searching the tree of a report: there is no server to ask, so the calls that are inside are looked through here.
+// Searches the tree of a report: without a server, the calls in the report are searched here.
 
 import type { Params } from "./router";
 import type { Branch, CallNode, TreeNode } from "./types";
@@ -12,9 +12,9 @@ export function isSearch(path: string, params: Params): boolean {
   return path.endsWith("/tree") && FILTERS.some((key) => params[key]);
 }
 
-/** All branches that a report holds, as one tree. Folds are left out: what they hold is there, or is not known. */
+/** All branches of a report as one tree. Folds are left out: their calls are included, or not in the report. */
 export class ReportTree {
-  private readonly below = new Map<string, Map<number, Sibling>>(); // by the parent's id, then by place
+  private readonly below = new Map<string, Map<number, Sibling>>(); // by the parent's id, then by position
   private readonly parents = new Map<string, string>();
 
   constructor(answers: Record<string, unknown>) {
@@ -35,13 +35,13 @@ export class ReportTree {
     }
   }
 
-  /** What fits under a parent, and what leads to something that fits: as the server answers. */
+  /** The matching calls under a parent and those that lead to matches, as the server answers. */
   search(params: Params): Branch {
-    const { fits, kept } = this.chosen(params);
+    const { fits, shown: shownCalls } = this.selection(params);
     const parent = String(params.parent ?? ROOTS);
     const name = this.nameOf(params);
     const shown = this.siblings(parent).filter((node) =>
-      node.kind === "call" ? kept.has(node.id) : fits.has(parent) && (name === null || name(node.name)),
+      node.kind === "call" ? shownCalls.has(node.id) : fits.has(parent) && (name === null || name(node.name)),
     );
     const offset = Number(params.offset ?? 0);
     const end = Math.min(shown.length, offset + Number(params.limit ?? 200));
@@ -52,19 +52,19 @@ export class ReportTree {
   }
 
   private siblings(parent: string): Sibling[] {
-    const found = [...(this.below.get(parent) ?? [])];
-    return found.sort(([one], [other]) => one - other).map(([, node]) => node);
+    const siblings = [...(this.below.get(parent) ?? [])];
+    return siblings.sort(([one], [other]) => one - other).map(([, node]) => node);
   }
 
-  private chosen(params: Params): { fits: Set<string>; kept: Set<string> } {
+  private selection(params: Params): { fits: Set<string>; shown: Set<string> } {
     const fitting = this.fitting(params);
     const calls = [...this.below.values()].flatMap((siblings) => [...siblings.values()]);
     const fits = new Set(calls.flatMap((node) => (node.kind === "call" && fitting(node) ? [node.id] : [])));
-    const kept = new Set<string>();
+    const shown = new Set<string>();
     for (const call of fits) {
-      for (let at = call; at !== ROOTS && !kept.has(at); at = this.parents.get(at) ?? ROOTS) kept.add(at);
+      for (let at = call; at !== ROOTS && !shown.has(at); at = this.parents.get(at) ?? ROOTS) shown.add(at);
     }
-    return { fits, kept };
+    return { fits, shown };
   }
 
   private fitting(params: Params): (call: CallNode) => boolean {
@@ -94,14 +94,14 @@ export class ReportTree {
   }
 }
 
-/** Those called just so, with their class or without; where there is none, those that hold the text. */
+/** Functions with exactly this name, with or without their class; else those whose name contains the text. */
 function meant(text: string, known: string[]): (name: string) => boolean {
   const glob = /[*?]/.test(text);
   const parts = text.split(/([*?])/).map((part) => (part === "*" ? ".*" : part === "?" ? "." : escaped(part)));
   const pattern = new RegExp(`^(?:.*\\.)?${parts.join("")}$`, "s");
   if (glob || known.some((name) => pattern.test(name))) return (name) => pattern.test(name);
-  const wanted = text.toLowerCase();
-  return (name) => name.toLowerCase().includes(wanted);
+  const searchText = text.toLowerCase();
+  return (name) => name.toLowerCase().includes(searchText);
 }
 
 function escaped(text: string): string {

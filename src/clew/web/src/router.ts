@@ -1,4 +1,4 @@
-// The page's own address: everything after `#`. What is looked at is in it, so that it can be sent and gone back to.
+// The page's address: everything after `#`. It holds what is shown, so that it can be shared and returned to.
 
 import { useEffect, useState } from "preact/hooks";
 import type { CallId, RunId } from "./types";
@@ -8,7 +8,7 @@ export type Tab = (typeof TABS)[number];
 
 export type Route =
   | { page: "runs"; params: URLSearchParams }
-  | { page: "run"; run: RunId; tab: Tab | null; params: URLSearchParams } // null: the first page the run has
+  | { page: "run"; run: RunId; tab: Tab | null; params: URLSearchParams } // null: the first tab that the run has
   | { page: "compare"; params: URLSearchParams }
   | { page: "lost"; hash: string; params: URLSearchParams };
 
@@ -36,7 +36,7 @@ function decoded(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
-    return part; // a stray % in an address typed by hand
+    return part; // a stray % in a hand-typed address
   }
 }
 
@@ -44,7 +44,7 @@ function isTab(text: string): text is Tab {
   return (TABS as readonly string[]).includes(text);
 }
 
-/** "a=1&b=2" of what is given; null, undefined, false and "" are left out. */
+/** "a=1&b=2" from the parameters; null, undefined, false and "" are left out. */
 export function query(params: Params): string {
   const search = new URLSearchParams();
   for (const [key, value] of Object.entries(params)) {
@@ -65,7 +65,7 @@ export const link = {
   compare: (a: RunId, b: RunId) => withQuery("#/compare", { a, b }),
 };
 
-/** Several names in one parameter. A comma in a name is escaped, so that it does not split it. */
+/** Several names in one parameter. Commas in names are escaped, so that they do not split them. */
 export function joinNames(names: string[]): string {
   return names.map((name) => name.replace(/[%,]/g, encodeURIComponent)).join(",");
 }
@@ -78,7 +78,7 @@ export function go(href: string): void {
   location.hash = href.replace(/^#/, "");
 }
 
-/** Change some parameters of the address, leaving the others; null takes one out. No entry in the history. */
+/** Change some parameters of the address; null removes one. Adds no entry to the history. */
 export function setParams(patch: Params): void {
   const [path, old = ""] = split(location.hash.replace(/^#/, "") || "/");
   const search = new URLSearchParams(old);
@@ -90,7 +90,7 @@ export function setParams(patch: Params): void {
   const hash = text ? `#${path}?${text}` : `#${path}`;
   if (hash === location.hash) return;
   history.replaceState(history.state, "", hash);
-  window.dispatchEvent(new HashChangeEvent("hashchange")); // replaceState tells nobody
+  window.dispatchEvent(new HashChangeEvent("hashchange")); // replaceState sends no event
 }
 
 export function useRoute(): Route {

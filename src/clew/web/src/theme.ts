@@ -9,7 +9,7 @@ function stored(): Theme {
     const theme = localStorage.getItem(KEY);
     return theme === "light" || theme === "dark" ? theme : "auto";
   } catch {
-    return "auto"; // a page from disk, or in a sandboxed frame, may have no storage
+    return "auto"; // a page from disk or in a sandboxed frame may have no storage
   }
 }
 
@@ -30,14 +30,14 @@ export function useTheme(): [Theme, (theme: Theme) => void] {
     try {
       localStorage.setItem(KEY, next);
     } catch {
-      // then it holds until the page is closed
+      // without storage, it lasts until the page is closed
     }
     window.dispatchEvent(new Event("clew-colours"));
   };
   return [theme, choose];
 }
 
-/** Colours of the tokens, for canvases, which know no variables. Draws again when the theme changes. */
+/** The colours of CSS variables for canvases, which cannot use them; redraws when the theme changes. */
 export function useColours(): (name: string) => string {
   const [, again] = useState(0);
   useEffect(() => {

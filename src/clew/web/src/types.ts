@@ -1,18 +1,18 @@
-// What the server answers, and what a report holds inside: one contract. `src/clew/page` makes these, `tests/page`
-// holds it to them. Text is plain text, never markup. A number that JSON cannot say (NaN, Inf) is null in `y` and its
-// like, and is told in `marks`.
+// The answers of the server, which a report also contains: one contract. `src/clew/page` makes them, and `tests/page`
+// checks them against this file. Text is plain text, never markup. Numbers that JSON cannot represent (NaN, Inf) are
+// null in `y` and similar arrays, and are listed in `marks`.
 
-export type RunId = string; // opaque: as `Runs` gives it
+export type RunId = string; // opaque, from `Runs`
 export type CallId = string; // "shard:number", opaque
 
 export type Status = "running" | "finished" | "incomplete" | "failed" | "interrupted" | "exited" | "killed";
 
-/** A value as people see it; `text` is one line, cut by the server where it is long (`cut` says how much is left). */
+/** A value for display; `text` is one line, which the server cuts if it is long (`cut` says how much is missing). */
 export interface ValueBox {
   text: string;
   type: string;
   kept: "full" | "part" | "summary" | "opaque";
-  why?: string; // why not in full
+  why?: string; // why it was not kept in full
   cut?: number; // characters left out of `text`
   shape?: number[];
   dtype?: string;
@@ -50,17 +50,17 @@ export interface RunRow {
   name: string;
   tags: Record<string, string>;
   started: number | null; // seconds since 1970
-  duration: number | null; // seconds; of a run that goes on: so far
+  duration: number | null; // seconds; so far, if the run is still going on
   status: Status;
   error: string | null;
   size: number; // bytes
   path: string;
-  problem: string | null; // why it cannot be opened, if so
+  problem: string | null; // why it cannot be opened, if it cannot
 }
 
 export interface Runs {
   base: string;
-  runs: RunRow[]; // the newest first
+  runs: RunRow[]; // newest first
 }
 
 // POST /api/run/ID/edit {name?: string, tags?: Record<string, string>} → RunRow
@@ -70,10 +70,10 @@ export interface Runs {
 
 export interface Overview {
   run: RunRow;
-  version: number; // grows with what is written
+  version: number; // grows whenever the run does
   counts: { changes: number; calls: number; names: number; functions: number; threads: number; ranks: number };
-  names: NameRow[]; // the first 1,000 in the order they were first seen; `counts.names` says of how many
-  functions: FunctionRow[]; // the longest 1,000; `counts.functions` says of how many
+  names: NameRow[]; // the first 1,000 in order of first change; `counts.names` is the total
+  functions: FunctionRow[]; // the 1,000 with the longest time; `counts.functions` is the total
   pages: { series: boolean; tree: boolean; pipeline: boolean; graph: boolean };
   ledger: LedgerLine[];
   problems: string[];
@@ -82,9 +82,9 @@ export interface Overview {
 
 export interface NameRow {
   name: string;
-  kind: "number" | "tensor" | "value"; // by what it held first
+  kind: "number" | "tensor" | "value"; // determined by its first value
   count: number;
-  functions: string[]; // at most a few; where it was recorded
+  functions: string[]; // a few of the functions in which it was recorded
 }
 
 export interface FunctionRow {
@@ -103,7 +103,7 @@ export interface LedgerLine {
 }
 
 // ---- GET /api/run/ID/names?search=&offset=&limit= → for runs with more names than `Overview` holds ---------------------
-// `search`: words that must all be in the name, in any case; or a pattern with * and ?
+// `search`: words that must all occur in the name, ignoring case; or a pattern with * and ?
 
 export interface Names {
   found: number;
@@ -112,7 +112,7 @@ export interface Names {
   next: number | null; // the offset to ask for next
 }
 
-// ---- GET /api/run/ID/version → asked every second or so while a run goes on ------------------------------------------
+// ---- GET /api/run/ID/version → requested every second or so while a run goes on --------------------------------------
 
 export interface Version {
   version: number;
@@ -125,13 +125,13 @@ export type Axis = "step" | "time" | "index";
 
 export interface Curve {
   name: string;
-  axis: Axis; // "index" where the steps are no numbers
-  total: number; // points of the whole series
+  axis: Axis; // "index" if the steps are not numbers
+  total: number; // points in the whole series
   inside: number; // points between from and to
-  range: [number, number] | null; // of x, of the whole series
-  reduced: boolean; // each point stands for several: `low` and `high` are then given
+  range: [number, number] | null; // of x over the whole series
+  reduced: boolean; // each point stands for several; then `low` and `high` are present
   x: number[];
-  y: (number | null)[]; // the value; where reduced, the last one of each bucket
+  y: (number | null)[]; // the value; if reduced, the last one of each bucket
   low?: (number | null)[];
   high?: (number | null)[];
   marks: Mark[]; // at most 200
@@ -140,7 +140,7 @@ export interface Curve {
 
 export interface Mark {
   x: number;
-  what: "nan" | "inf" | "-inf" | "deleted" | "other"; // "other": no number; `text` says what
+  what: "nan" | "inf" | "-inf" | "deleted" | "other"; // "other": not a number; see `text`
   text?: string;
 }
 
@@ -154,7 +154,7 @@ export interface Point {
   time: number; // seconds since the run began
   value: ValueBox;
   place: Place;
-  code: string | null; // the line there, if its file can be read
+  code: string | null; // the source line, if the run holds it
   call: CallId | null;
 }
 
@@ -166,17 +166,17 @@ export interface TensorCurve {
   total: number;
   inside: number;
   range: [number, number] | null;
-  reduced: boolean; // some of the tensors are left out: `every` says one in how many are shown
+  reduced: boolean; // only every n-th tensor is included; n is `every`
   every: number;
   x: number[];
-  index: number[]; // in the series: for `slice`
+  index: number[]; // in the series, for `slice`
   min: (number | null)[];
   max: (number | null)[];
   mean: (number | null)[];
   std: (number | null)[];
-  nan: number[]; // how many NaN in each
+  nan: number[]; // number of NaN in each
   inf: number[];
-  full: boolean[]; // whether its values were kept
+  full: boolean[]; // whether the values were kept
   shapes: string[]; // the distinct ones: "float32 (64, 10)"
 }
 
@@ -186,14 +186,14 @@ export interface Histogram {
   x: number[];
   index: number[];
   edges: number[]; // bins + 1
-  counts: number[][]; // a row for each x
-  left_out: number; // tensors whose values were not kept, or that are between the columns
-  note: string; // for people, "" if there is nothing to say
+  counts: number[][]; // one row per x
+  left_out: number; // tensors whose values were not kept, or that lie between the columns
+  note: string; // a remark for display, or ""
 }
 
 // ---- GET /api/run/ID/slice?name=&index=&at=&px=  or &call=CALL&value=NAME ---------------------------------------------
-// `value`: the name of an argument, or "return" for what the call gave
-// `at`: one entry a dimension, a number or ":", exactly two ":" (one for a vector, none for a scalar)
+// `value`: the name of an argument, or "return" for the result of the call
+// `at`: one entry per dimension, a number or ":"; exactly two ":" (one for a vector, none for a scalar)
 
 export interface Slice {
   shape: number[];
@@ -203,20 +203,20 @@ export interface Slice {
   cols: number;
   data: (number | null)[]; // row by row
   reduced: boolean; // each cell is the mean of several
-  low: number | null; // finite minimum and maximum of the whole tensor: for one scale over all slices
+  low: number | null; // finite minimum and maximum of the whole tensor, for one colour scale over all slices
   high: number | null;
-  picture: string | null; // where it looks like an image
+  picture: string | null; // if it looks like an image
   value: ValueBox;
 }
 
 // ---- GET /api/run/ID/tree?parent=&function=&name=&errors=&slow=&stage=&offset=&limit=&fold= ----------------------------
 
 export interface Branch {
-  total: number; // of what is under the parent, folds not counted as one
+  total: number; // siblings under the parent, counting those in folds
   offset: number;
   nodes: TreeNode[];
   next: number | null; // the offset to ask for next
-  found: number | null; // with a filter: how many calls fit in the whole run
+  found: number | null; // with a filter: the number of matching calls in the whole run
 }
 
 export type TreeNode = CallNode | ChangeNode | FoldNode;
@@ -236,8 +236,8 @@ export interface CallNode {
   stage: string | null;
   args: Named[];
   result: ValueBox | null;
-  inside: number; // calls and changes in it
-  fits: boolean; // false: shown only because something in it fits the filter
+  inside: number; // number of calls and changes in it
+  fits: boolean; // false: shown only because something in it matches the filter
 }
 
 export interface ChangeNode {
@@ -250,7 +250,7 @@ export interface ChangeNode {
 }
 
 export interface FoldNode {
-  kind: "fold"; // siblings that repeat: ask again with offset, limit and fold=0 to open it
+  kind: "fold"; // repeated siblings; request offset, limit and fold=0 to open it
   offset: number;
   count: number; // siblings
   times: number; // repetitions of the pattern
@@ -263,8 +263,8 @@ export interface FoldNode {
 
 export interface CallDetail {
   call: CallNode;
-  parents: { id: CallId; function: string }[]; // the outermost first
-  callers: Place[]; // how it was reached, the nearest first
+  parents: { id: CallId; function: string }[]; // outermost first
+  callers: Place[]; // the stack of callers, nearest first
 }
 
 // ---- GET /api/run/ID/source?call=&at= ------------------------------------------------------------------------------------
@@ -272,10 +272,10 @@ export interface CallDetail {
 export interface Source {
   file: string;
   first: number; // the line number of lines[0]
-  lines: string[]; // as the code was when it was recorded
-  missing: string | null; // why there is no text: "the run does not hold it"
-  total: number; // changes in this call: the slider's length
-  at: number; // 0 … total: after so many changes
+  lines: string[]; // the code as it was when recorded
+  missing: string | null; // why there is no source: "the run does not hold it"
+  total: number; // number of changes in this call: the length of the slider
+  at: number; // 0 … total: the number of changes that have happened
   values: LineValue[];
 }
 
@@ -283,33 +283,33 @@ export interface LineValue {
   line: number;
   name: string;
   value: ValueBox;
-  nth: number; // this is the nth value recorded at this line
+  nth: number; // the ordinal of this value among those at this line
   of: number;
-  now: boolean; // the change the slider stands on
+  now: boolean; // whether the slider is at this change
 }
 
-// ---- GET /api/run/ID/pipeline?trace=&offset=&limit= (of items; 60 unless told) --------------------------------------------------------------------------------------
+// ---- GET /api/run/ID/pipeline?trace=&offset=&limit= (of items; 60 by default) --------------------------------------------------------------------------------------
 
 export interface Pipeline {
   traces: number;
   trace: number;
   head: string[]; // "3 items, 4 stages, 14 calls in 120 ms", what was altered, notes, the error
   stages: { name: string; calls: number }[];
-  total: number; // items of the trace; `items` and `cells` hold those from `offset` on
+  total: number; // number of items in the trace; `items` and `cells` start at `offset`
   offset: number;
   items: { id: string; source: string; loss: string | null; files: string[] }[];
-  cells: Cell[]; // what an item was in a stage; several where a stage saw it more than once
+  cells: Cell[]; // an item in a stage; several if the stage handled it more than once
   findings: Finding[];
 }
 
 export interface Cell {
-  item: number; // its place in `items`
+  item: number; // index in `items`
   stage: number;
   function: string;
   place: Place | null;
   seconds: number | null;
   where: string; // "worker 1"
-  row: number | null; // of a batch
+  row: number | null; // in a batch
   ins: Named[];
   outs: Named[];
 }
@@ -324,7 +324,7 @@ export interface Finding {
 // ---- GET /api/run/ID/graph?which= --------------------------------------------------------------------------------------------
 
 export interface Graph {
-  what: "graph" | "calls"; // recorded operators; or, where there are none, which function called which
+  what: "graph" | "calls"; // recorded operators; without any, which function called which
   graphs: number;
   which: number;
   nodes: GraphNode[];
@@ -334,23 +334,23 @@ export interface Graph {
 export interface GraphNode {
   id: string;
   label: string;
-  group: string; // dotted module path; collapsed at first
+  group: string; // dotted module path; initially collapsed
   kind: string; // "input", "operator", "function", "constant", "guard", "output", ...
   place: Place | null;
   seconds: number | null;
   calls: number | null;
-  value: ValueBox | null; // what it gave, where the run has it
+  value: ValueBox | null; // its result, if recorded
   call: CallId | null;
 }
 
 export interface GraphEdge {
   from: string;
   to: string;
-  label: string; // name of the argument, shape of what went along
+  label: string; // name of the argument, shape of the value
 }
 
-// ---- GET /api/diff?a=&b=&reference=&rtol=&atol=&ulp=&only=&ignore= → what Diff.to_dict() gives --------------------------------
-// ---- any error: status 4xx or 5xx and this -------------------------------------------------------------------------------------
+// ---- GET /api/diff?a=&b=&reference=&rtol=&atol=&ulp=&only=&ignore= → the result of Diff.to_dict() -----------------------------
+// ---- any error: status 4xx or 5xx with this body -------------------------------------------------------------------------------------
 
 export interface Refusal {
   error: string; // what was wrong

@@ -6,7 +6,7 @@ const MARGIN = 16;
 
 type Edge = Partial<Point> & { points?: Point[] };
 
-/** The good layout; its time grows faster than the graph, so it runs in a worker that can be stopped. */
+/** The good layout. Its time grows faster than the graph, so it runs in a worker that can be stopped. */
 export const dagreLayout = withLoops((input: LayoutInput): Layout => {
   const graph = new Graph({ compound: true, multigraph: true });
   graph.setGraph({ rankdir: "TB", nodesep: GAP, ranksep: LAYER, marginx: MARGIN, marginy: MARGIN });

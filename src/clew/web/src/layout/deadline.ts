@@ -1,4 +1,4 @@
-// The good layout if it is ready in time, else the plain one, and why.
+// Gives the good layout if it is ready in time, else the plain one with the reason.
 
 import { layeredLayout } from "./layered";
 import type { Layout, LayoutInput } from "./shapes";
@@ -6,7 +6,7 @@ import type { Reply } from "./worker";
 
 export interface Laid {
   layout: Layout;
-  plain: string | null; // why it is the plain one
+  plain: string | null; // why the plain layout was used
 }
 
 export interface WorkerLike {
@@ -18,7 +18,7 @@ export interface WorkerLike {
 
 export const DEADLINE = 2000; // milliseconds
 
-/** `signal`: nobody waits for it any more; the worker is stopped and the promise never ends. */
+/** `signal` cancels: the worker is stopped and the promise never settles. */
 export function layOut(
   input: LayoutInput,
   makeWorker: () => WorkerLike,

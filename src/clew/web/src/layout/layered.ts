@@ -1,10 +1,10 @@
-// The plain layout for when the good one took too long: boxes in layers by how far they are from the beginning, each
-// layer in the order of what leads to it. It looks at every link a few times and is done.
+// The plain layout, used if the good one takes too long: boxes in layers by their distance from the start, ordered
+// within a layer by their predecessors. It visits every link only a few times.
 
 import { withLoops } from "./loops";
 import { GAP, LAYER, type Layout, type LayoutBox, type LayoutInput, type Point, type Rect } from "./shapes";
 
-const WIDEST = 40; // boxes in one row; a longer layer goes on below
+const WIDEST = 40; // boxes in one row; a longer layer continues below
 
 export const layeredLayout = withLoops((input: LayoutInput): Layout => {
   const follows = followers(input);
@@ -21,7 +21,7 @@ function followers(input: LayoutInput): Map<string, string[]> {
   return follows;
 }
 
-/** Each box before what follows it, but for links that lead back. Without recursion: graphs are deep. */
+/** Boxes in topological order, ignoring links that lead back. Not recursive, because graphs are deep. */
 function ordered(input: LayoutInput, follows: Map<string, string[]>): string[] {
   const seen = new Set<string>();
   const done: string[] = [];
@@ -74,8 +74,8 @@ function sortByWhatLeads(layers: LayoutBox[][], input: LayoutInput): void {
 }
 
 function mean(ids: string[] | undefined, position: Map<string, number>): number | null {
-  const known = (ids ?? []).map((id) => position.get(id)).filter((at) => at !== undefined);
-  return known.length ? known.reduce((sum, at) => sum + at, 0) / known.length : null;
+  const positions = (ids ?? []).map((id) => position.get(id)).filter((at) => at !== undefined);
+  return positions.length ? positions.reduce((sum, at) => sum + at, 0) / positions.length : null;
 }
 
 function place(layers: LayoutBox[][], input: LayoutInput): Layout {

@@ -1,20 +1,20 @@
-// Links of a box to itself: a loop at its right side. Layouts know nothing of them: the box is merely wider for them.
+// Links from a box to itself, drawn as loops at its right side. Layouts only see a wider box.
 
 import type { Layout, LayoutBox, LayoutInput, LayoutLink, Point, Rect } from "./shapes";
 
 const OUT = 22; // how far a loop reaches
-const GAP = 4; // to what is written beside it
+const GAP = 4; // distance to the text beside it
 
 type Lay = (input: LayoutInput) => Layout;
 
-/** A layout that draws loops, made from one that does not. */
+/** Adds loops to a layout that does not support them. */
 export function withLoops(lay: Lay): Lay {
   return (input) => {
     const room = roomBeside(input.links);
     if (room.size === 0) return lay(input);
     const wider = (box: LayoutBox) => ({ ...box, width: box.width + (room.get(box.id) ?? 0) });
-    const others = input.links.filter((link) => link.from !== link.to);
-    return looped(input, lay({ ...input, boxes: input.boxes.map(wider), links: others }), room);
+    const ordinary = input.links.filter((link) => link.from !== link.to);
+    return looped(input, lay({ ...input, boxes: input.boxes.map(wider), links: ordinary }), room);
   };
 }
 
@@ -58,7 +58,7 @@ function beside(rect: Rect, link: LayoutLink): Point | null {
   return link.text ? { x: rect.x + rect.width / 2 + OUT + GAP + link.text / 2, y: rect.y } : null;
 }
 
-/** The ends of a link moved along with the boxes that were made narrower. */
+/** Moves the ends of a link to the edges of boxes that were narrowed again. */
 function shifted(points: Point[], laid: Layout, boxes: Record<string, Rect>, { from, to }: LayoutLink): Point[] {
   const moved = points.map((point) => ({ ...point }));
   const [first, last] = [moved[0], moved[moved.length - 1]];

@@ -1,10 +1,10 @@
-// What a layout is asked for and what it gives: boxes with sizes in, places out. Centres, not corners, as dagre has it.
+// The input and output of a layout: boxes with sizes in, positions out. Positions are centres, as in dagre.
 
 export interface LayoutBox {
   id: string;
   width: number;
   height: number;
-  frame: string | null; // the open group it lies in
+  frame: string | null; // the open group that contains it
 }
 
 export interface LayoutFrame {
@@ -15,7 +15,7 @@ export interface LayoutFrame {
 export interface LayoutLink {
   from: string;
   to: string;
-  text: number; // px of what is written on it; 0: nothing is
+  text: number; // width of its text in px; 0 for none
 }
 
 export interface LayoutInput {
@@ -38,13 +38,13 @@ export interface Rect {
 
 export interface Layout {
   boxes: Record<string, Rect>;
-  frames: Record<string, Rect>; // empty where the layout knows no frames
-  links: Point[][]; // one a link, in order
-  texts: (Point | null)[]; // where what is written on a link has its middle
+  frames: Record<string, Rect>; // empty if the layout does not support frames
+  links: Point[][]; // one per link, in order
+  texts: (Point | null)[]; // the centre of each link's text
   width: number;
   height: number;
 }
 
 export const GAP = 28; // between boxes of a layer
 export const LAYER = 52; // between layers
-export const TEXT = 14; // how high what is written on a link is
+export const TEXT = 14; // height of a link's text

@@ -35,8 +35,8 @@ function Shown({ run, graph }: { run: RunId; graph: Answer }) {
   const [look, setLook] = useState<{ box: string; turn: number } | null>(null);
   const view = useMemo(() => viewOf(graph, groups, open), [graph, groups, open]);
   const { drawn, busy } = useLayout(view);
-  const found = useMemo(() => matching(graph, search), [graph, search]);
-  const hits = useMemo(() => new Set(found.map((id) => boxOf(groups, open, id))), [found, open]);
+  const matches = useMemo(() => matching(graph, search), [graph, search]);
+  const hits = useMemo(() => new Set(matches.map((id) => boxOf(groups, open, id))), [matches, open]);
   const box = view.boxes.find((each) => each.id === chosen) ?? null;
 
   const toggle = (group: Group): void => {
@@ -61,11 +61,11 @@ function Shown({ run, graph }: { run: RunId; graph: Answer }) {
     setTurn(-1);
   };
   const nextHit = (): void => {
-    if (found.length === 0) return;
-    const at = (turn + 1) % found.length;
+    if (matches.length === 0) return;
+    const at = (turn + 1) % matches.length;
     setTurn(at);
-    setOpen(new Set([...open, ...pathTo(groups, groups.home.get(found[at]) ?? null)]));
-    lookAt(nodeId(found[at]));
+    setOpen(new Set([...open, ...pathTo(groups, groups.home.get(matches[at]) ?? null)]));
+    lookAt(nodeId(matches[at]));
   };
   return (
     <div class="graph">
@@ -89,9 +89,9 @@ function Shown({ run, graph }: { run: RunId; graph: Answer }) {
           <span class="graph-found" role="status">
             <span class="muted">
               {turn >= 0 ? `${turn + 1} of ` : ""}
-              {count(found.length)}
+              {count(matches.length)}
             </span>
-            <Button small disabled={found.length === 0} onClick={nextHit}>
+            <Button small disabled={matches.length === 0} onClick={nextHit}>
               Next
             </Button>
           </span>

@@ -18,8 +18,8 @@ export function Ledger({ params }: { run: RunId; params: URLSearchParams }) {
   const fits = (...texts: string[]) => words(search).every((word) => texts.join("\n").toLowerCase().includes(word));
   const ledger = overview.ledger.filter((line) => fits(line.kind, line.subject, line.text));
   const problems = overview.problems.filter((text) => fits(text));
-  const found = meta.filter(([key, text]) => fits(key, text));
-  const nothing = search !== "" && ledger.length + problems.length + found.length === 0;
+  const matches = meta.filter(([key, text]) => fits(key, text));
+  const nothing = search !== "" && ledger.length + problems.length + matches.length === 0;
   return (
     <div class="ledger">
       <Summary overview={overview} />
@@ -62,11 +62,11 @@ export function Ledger({ params }: { run: RunId; params: URLSearchParams }) {
           )}
         </Section>
       )}
-      {found.length > 0 && (
-        <Section title="Metadata" note={counted(found.length, "value")}>
+      {matches.length > 0 && (
+        <Section title="Metadata" note={counted(matches.length, "value")}>
           <table class="table ledger-table">
             <tbody>
-              {found.map(([key, text]) => (
+              {matches.map(([key, text]) => (
                 <tr key={key}>
                   <th scope="row" class="mono">
                     {key}

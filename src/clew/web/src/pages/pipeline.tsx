@@ -140,11 +140,11 @@ function Pager({ pipeline }: { pipeline: Answer }) {
 
 /** The items whose name, source or files hold the text. */
 function fitting(pipeline: Answer, search: string): number[] {
-  const wanted = search.trim().toLowerCase();
+  const searchText = search.trim().toLowerCase();
   const all = pipeline.items.map((_, index) => index);
-  if (!wanted) return all;
+  if (!searchText) return all;
   return all.filter((index) => {
     const { id, source, files } = pipeline.items[index];
-    return [id, source, ...files].some((text) => text.toLowerCase().includes(wanted));
+    return [id, source, ...files].some((text) => text.toLowerCase().includes(searchText));
   });
 }

@@ -34,8 +34,8 @@ export function Runs({ params }: { params: URLSearchParams }) {
   const going = data?.runs.some((run) => run.status === "running") ?? false;
   usePolling(async () => reload(), true, going ? LOOK : 3 * LOOK);
 
-  const found = useMemo(() => sorted(fitting(data?.runs ?? [], search), order), [data, search, order.by, order.down]);
-  const shown = all ? found : found.slice(0, FIRST);
+  const matches = useMemo(() => sorted(fitting(data?.runs ?? [], search), order), [data, search, order.by, order.down]);
+  const shown = all ? matches : matches.slice(0, FIRST);
   const chosen = marked.filter((id) => data?.runs.some((run) => run.id === id));
   const mark = (id: RunId) =>
     setMarked((old) => (old.includes(id) ? old.filter((each) => each !== id) : [...old.slice(-1), id]));
@@ -71,7 +71,7 @@ export function Runs({ params }: { params: URLSearchParams }) {
       <div class="bar runs-bar">
         <Search value={search} onChange={(value) => setParams({ search: value })} label="Search name, tag or status" />
         <span class="muted runs-count">
-          {search ? `${found.length} of ${counted(data.runs.length, "run")}` : counted(data.runs.length, "run")}
+          {search ? `${matches.length} of ${counted(data.runs.length, "run")}` : counted(data.runs.length, "run")}
         </span>
         <Button
           kind={chosen.length === 2 ? "main" : "plain"}
@@ -88,7 +88,7 @@ export function Runs({ params }: { params: URLSearchParams }) {
           {error.error} {error.remedy}
         </Notice>
       )}
-      {found.length === 0 ? (
+      {matches.length === 0 ? (
         <Empty title="No run fits the search.">
           <Button onClick={() => setParams({ search: null })}>Show all</Button>
         </Empty>
@@ -121,9 +121,9 @@ export function Runs({ params }: { params: URLSearchParams }) {
               ))}
             </tbody>
           </table>
-          {found.length > shown.length && (
+          {matches.length > shown.length && (
             <Button class="runs-more" onClick={() => setAll(true)}>
-              Show the other {found.length - shown.length}
+              Show the other {matches.length - shown.length}
             </Button>
           )}
         </div>

@@ -1,4 +1,4 @@
-// Curves of numbers: several together, from several runs.
+// Curves of numbers: several names and several runs together.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
@@ -28,7 +28,7 @@ export function Series({ run, params }: { run: RunId; params: URLSearchParams })
   const others = splitNames(params.get("runs") ?? "").filter((id) => id !== run);
   const toggle = (name: string) => {
     const next = chosen.includes(name) ? chosen.filter((each) => each !== name) : [...chosen, name];
-    setParams({ names: joinNames(next) || "," }); // "," is none: without it the first choice would come back
+    setParams({ names: joinNames(next) || "," }); // "," means none: an empty parameter would restore the default selection
   };
   if (names.length === 0) {
     const tensors = overview?.names.filter(({ kind }) => kind === "tensor").length ?? 0;
@@ -65,15 +65,15 @@ export function Series({ run, params }: { run: RunId; params: URLSearchParams })
   );
 }
 
-const KINDS: NameRow["kind"][] = ["number", "value"]; // what held something else first may hold numbers later
+const KINDS: NameRow["kind"][] = ["number", "value"]; // a "value" may hold numbers later on
 
-/** Numbers first; in a report, only what is in it. */
+/** Numbers first; in a report, only the names it contains. */
 function listed(run: RunId, names: NameRow[]): NameRow[] {
-  const there = names.filter(({ name }) => has(runPath(run, "series"), { name, axis: "step" }));
-  return KINDS.flatMap((kind) => there.filter((each) => each.kind === kind));
+  const available = names.filter(({ name }) => has(runPath(run, "series"), { name, axis: "step" }));
+  return KINDS.flatMap((kind) => available.filter((each) => each.kind === kind));
 }
 
-/** What is shown before anything was chosen: what is most often looked at, if it is there. */
+/** The default selection: the names that are most often of interest, if present. */
 function firstChoice(rows: NameRow[]): string[] {
   const names = rows.filter((row) => row.kind === "number").map((row) => row.name);
   const loss = names.find((name) => /(^|\W)loss$/i.test(name)) ?? names.find((name) => /loss|acc/i.test(name));
@@ -88,7 +88,7 @@ interface Picked {
 }
 
 interface CurvesProps {
-  runs: RunId[]; // the one the page is about comes first
+  runs: RunId[]; // the page's own run comes first
   names: string[];
   params: URLSearchParams;
   onRemove: (name: string) => void;
@@ -113,8 +113,8 @@ function Curves({ runs, names, params, onRemove }: CurvesProps) {
     setPicked(null);
   };
   const pick = (line: Line, x: number) => {
-    const one = shown.find((each) => each.id === line.id);
-    if (one) setPicked({ run: one.run, name: one.name, x });
+    const curve = shown.find((each) => each.id === line.id);
+    if (curve) setPicked({ run: curve.run, name: curve.name, x });
   };
   return (
     <section class="curves" aria-label="Curves">
@@ -179,7 +179,7 @@ interface PlotsProps {
   picked: number | null;
 }
 
-/** All curves in one plot, or a plot for each name. */
+/** All curves in one plot, or one plot per name. */
 function Plots({ shown, names, options, ...rest }: PlotsProps): ComponentChildren {
   const lines = useMemo(() => shown.flatMap(({ line }) => line ?? []), [shown]);
   const common = { ...rest, axis: options.axis, log: options.log, sync: "series" };

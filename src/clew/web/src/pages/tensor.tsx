@@ -23,8 +23,8 @@ export function Tensor({ run, params }: { run: RunId; params: URLSearchParams })
   const names = useMemo(() => overview?.names.filter((each) => isShown(run, each)) ?? [], [overview]);
   const name = params.get("name") ?? names[0]?.name;
   if (name === undefined) {
-    const others = overview?.names.some(({ kind }) => kind === "tensor");
-    if (others) return <Empty title="The tensors are not in this report.">Open the run itself, or make a larger one.</Empty>;
+    const hasTensors = overview?.names.some(({ kind }) => kind === "tensor");
+    if (hasTensors) return <Empty title="The tensors are not in this report.">Open the run itself, or make a larger one.</Empty>;
     return (
       <Empty title="No tensors were recorded in this run.">Arrays and tensors that are watched appear here.</Empty>
     );
@@ -53,8 +53,8 @@ function OneTensor({ run, name, params }: { run: RunId; name: string; params: UR
   const { data, error, reload } = useAnswer<TensorCurve>(runPath(run, "tensors"), ask, { live: true });
   const line = useMemo(() => (data ? bandsOf(data, colour("--c0")) : null), [data, colour("--c0")]);
   const whole = data ? wholeRange([data.range]) : null;
-  const kept = data ? keptOf(data, run) : [];
-  const index = indexOf(params.get("index"), data, kept);
+  const keptColumns = data ? keptOf(data, run) : [];
+  const index = indexOf(params.get("index"), data, keptColumns);
   const at = data ? data.index.indexOf(index ?? -1) : -1;
   const open = (next: number) => setParams({ index: next });
   return (
@@ -126,7 +126,7 @@ function OneTensor({ run, name, params }: { run: RunId; name: string; params: UR
               index={index}
               total={data.total}
               where={at < 0 ? null : `${data.axis} ${onAxis(data.axis, data.x[at])}`}
-              kept={kept.length ? kept[nearestTo(kept, index)] : null}
+              kept={keptColumns.length ? keptColumns[nearestTo(keptColumns, index)] : null}
               at={params.get("at")}
               onOpen={open}
             />
@@ -158,10 +158,10 @@ export function bandsOf(data: TensorCurve, colour: string): Line {
   const around = (sign: number) =>
     data.mean.map((mean, i) => (mean === null || data.std[i] === null ? null : mean + sign * data.std[i]));
   const marks = data.x.flatMap((x, i): Mark[] => {
-    const said = [data.nan[i] && `${count(data.nan[i])} NaN`, data.inf[i] && `${count(data.inf[i])} Inf`].filter(
+    const counts = [data.nan[i] && `${count(data.nan[i])} NaN`, data.inf[i] && `${count(data.inf[i])} Inf`].filter(
       Boolean,
     );
-    return said.length ? [{ x, what: "nan", text: said.join(", ") }] : [];
+    return counts.length ? [{ x, what: "nan", text: counts.join(", ") }] : [];
   });
   return {
     id: data.name,

@@ -134,9 +134,9 @@ function TreeList({ model, rows, chosen, cursor, onCursor }: TreeListProps) {
   );
   const again = useCallback((part: string) => void model.again(part), [model]);
   const onKey = (event: KeyboardEvent, line: number): boolean => {
-    const what = actOf(event.key, rows, line);
-    if (what) act(what);
-    return what !== null;
+    const action = actOf(event.key, rows, line);
+    if (action) act(action);
+    return action !== null;
   };
   const onOpen = (line: number): void => {
     const row = rowAt(line);

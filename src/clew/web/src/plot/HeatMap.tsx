@@ -12,11 +12,11 @@ interface HeatMapProps {
   label: string;
   tip: (row: number, col: number) => ComponentChildren;
   onPick?: (row: number, col: number) => void;
-  fill?: boolean; // as wide and high as there is room; else cells are squares
-  marked?: number | null; // a column that is shown elsewhere
+  fill?: boolean; // fills the available space; else cells are squares
+  marked?: number | null; // the column that is shown in detail elsewhere
 }
 
-/** A table of numbers as colours. One canvas pixel a cell; the browser makes them large. */
+/** A table of numbers as colours: one canvas pixel per cell, scaled up by the browser. */
 export function HeatMap({ rows, cols, data, scale, label, tip, onPick, fill, marked }: HeatMapProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const box = useRef<HTMLDivElement>(null);
@@ -89,7 +89,7 @@ export function cellSize(rows: number, cols: number, width: number): { width: nu
   return { width: Math.max(THINNEST, side * cols), height: Math.max(THINNEST, side * rows) };
 }
 
-/** What the colours mean. */
+/** The legend of the colours. */
 export function ScaleLegend({ scale, missing }: { scale: Scale; missing?: boolean }) {
   const steps = Array.from({ length: 11 }, (_, i) => css(colourAt(scale.name, i / 10)));
   return (

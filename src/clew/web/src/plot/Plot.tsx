@@ -1,4 +1,4 @@
-// Curves on a canvas: uPlot draws axes and lines; bands, marks, zooming, moving and picking are added to it.
+// Curves on a canvas: uPlot draws axes and lines; this adds bands, marks, zooming, panning and picking.
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
@@ -14,11 +14,11 @@ interface PlotProps extends Handled {
   lines: Line[];
   axis: Axis;
   log?: boolean;
-  height?: number; // px; else as high as there is room
+  height?: number; // px; by default the available height
   title?: string;
-  label: string; // for readers of the screen
-  picked?: number | null; // x of the point that is shown beside the plot
-  sync?: string; // plots with the same word show the same cursor
+  label: string; // for screen readers
+  picked?: number | null; // x of the point shown beside the plot
+  sync?: string; // plots with the same key share their cursor
 }
 
 export function Plot(props: PlotProps) {
@@ -35,7 +35,7 @@ export function Plot(props: PlotProps) {
   const grid = colour("--line");
   const steps =
     axis !== "time" && lines.every(({ x }) => Number.isInteger(x[0] ?? 0) && Number.isInteger(x.at(-1) ?? 0));
-  // uPlot is made anew only for what it cannot change: the number and looks of lines, the axes.
+  // uPlot is recreated only for what it cannot change: the number and style of lines, and the axes.
   const looks = JSON.stringify([lines.map((line) => [line.colour, !!line.faint]), log, axis, steps, text, grid]);
 
   useLayoutEffect(() => {

@@ -5,7 +5,7 @@ import { markText, onAxis } from "./lines";
 
 const MOST = 12; // lines in a tip
 
-/** The values under the cursor, beside it. */
+/** The values under the cursor, shown beside it. */
 export function Tip({ hover, axis, width }: { hover: Hover; axis: Axis; width: number }) {
   const right = hover.left > width / 2;
   const side = right ? { right: `${width - hover.left + 12}px` } : { left: `${hover.left + 12}px` };

@@ -1,4 +1,4 @@
-// Colour for number: two scales, readable in light and dark, and for those who see few colours.
+// Maps numbers to colours: two scales that are readable in light and dark and for colour-blind readers.
 
 export type Rgb = [number, number, number];
 export type ScaleName = "plain" | "signed";
@@ -23,7 +23,7 @@ const STOPS: Record<ScaleName, Rgb[]> = {
   ],
 };
 
-export const MISSING: Rgb = [204, 60, 190]; // NaN: a colour in neither scale
+export const MISSING: Rgb = [204, 60, 190]; // for NaN: a colour of neither scale
 
 /** The scale's colour at 0 … 1. */
 export function colourAt(scale: ScaleName, part: number): Rgb {
@@ -58,7 +58,7 @@ export function partOf(scale: Scale, value: number): number {
   return scale.high === scale.low ? 0.5 : (value - scale.low) / (scale.high - scale.low);
 }
 
-/** A table of 256 colours: drawing looks up, it does not sum. */
+/** A table of 256 colours, so that drawing only looks up colours. */
 export function tableOf(name: ScaleName): Uint8ClampedArray {
   const table = new Uint8ClampedArray(256 * 3);
   for (let i = 0; i < 256; i++) table.set(colourAt(name, i / 255), i * 3);

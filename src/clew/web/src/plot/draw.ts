@@ -1,4 +1,4 @@
-// What is drawn beside uPlot's lines: bands, and marks for what is no finite number.
+// Draws what uPlot does not: bands, and marks for values that are not finite.
 
 import type uPlot from "uplot";
 import type { Mark } from "../types";
@@ -21,19 +21,19 @@ export function drawBands(u: uPlot, lines: Line[]): void {
   ctx.restore();
 }
 
-/** The runs of places where both are known. */
+/** The runs of indices at which both bounds are known. */
 function stretches(low: (number | null)[], high: (number | null)[]): [number, number][] {
-  const found: [number, number][] = [];
+  const runs: [number, number][] = [];
   let first = -1;
   for (let i = 0; i <= low.length; i++) {
-    const there = i < low.length && low[i] !== null && high[i] !== null;
-    if (there && first < 0) first = i;
-    if (!there && first >= 0) {
-      found.push([first, i]);
+    const isKnown = i < low.length && low[i] !== null && high[i] !== null;
+    if (isKnown && first < 0) first = i;
+    if (!isKnown && first >= 0) {
+      runs.push([first, i]);
       first = -1;
     }
   }
-  return found;
+  return runs;
 }
 
 function fillStretch(
@@ -74,7 +74,7 @@ export function drawMarks(u: uPlot, lines: Line[], picked: number | null, colour
   ctx.restore();
 }
 
-/** NaN and the like at the foot of the plot, Inf at its top, pointing to where the value would be. */
+/** Marks NaN and similar values at the bottom of the plot, and Inf at the edge it points to. */
 function drawMark(u: uPlot, mark: Mark, colour: string): void {
   const { ctx, bbox } = u;
   const x = u.valToPos(mark.x, "x", true);

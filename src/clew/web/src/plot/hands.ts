@@ -1,4 +1,4 @@
-// Mouse, fingers and keys on a plot.
+// Mouse, touch and keyboard interactions of a plot.
 
 import type uPlot from "uplot";
 import type { Mark } from "../types";
@@ -6,13 +6,13 @@ import { type Line, moved, nearest, type Range } from "./lines";
 
 export interface Handled {
   whole: Range; // all of x
-  range: Range | null; // what is zoomed to
+  range: Range | null; // the zoomed range
   onRange: (range: Range | null) => void;
   onPick?: (line: Line, x: number) => void;
-  scrolls?: boolean; // the wheel belongs to the page; with Ctrl it zooms
+  scrolls?: boolean; // the wheel scrolls the page, and zooms only with Ctrl
 }
 
-/** What the cursor stands on. */
+/** What is under the cursor. */
 export interface Hover {
   x: number;
   left: number;
@@ -20,7 +20,7 @@ export interface Hover {
   mark: Mark | null;
 }
 
-const CLICK = 4; // px the mouse may move in a click
+const CLICK = 4; // px the mouse may move during a click
 
 function view(u: uPlot): Range {
   return [u.scales.x.min ?? 0, u.scales.x.max ?? 1];
@@ -50,7 +50,7 @@ export function select(u: uPlot, onRange: Handled["onRange"]): void {
   onRange([from, to]);
 }
 
-/** Shift and drag moves, the wheel zooms, two fingers too, a click picks the nearest curve. */
+/** Dragging with Shift pans, the wheel and two fingers zoom, and a click picks the nearest curve. */
 export function listen(u: uPlot, latest: { current: Handled }, shown: { current: Line[] }): () => void {
   const undo = [byMouse(u, latest, shown), byWheel(u, latest), byTouch(u, latest)];
   return () => undo.forEach((each) => each());
@@ -62,7 +62,7 @@ function byMouse(u: uPlot, latest: { current: Handled }, shown: { current: Line[
   const down = (event: MouseEvent) => {
     if (event.button !== 0) return;
     from = { x: event.clientX, y: event.clientY, range: view(u), moving: event.shiftKey };
-    if (event.shiftKey) event.stopImmediatePropagation(); // or uPlot would begin to select
+    if (event.shiftKey) event.stopImmediatePropagation(); // keeps uPlot from starting a selection
   };
   const move = (event: MouseEvent) => {
     if (!from?.moving) return;
@@ -104,7 +104,7 @@ function byWheel(u: uPlot, latest: { current: Handled }): () => void {
   return () => u.over.removeEventListener("wheel", wheel);
 }
 
-/** Two fingers: what was between them stays between them. */
+/** Two fingers zoom and pan, so that the range between them stays between them. */
 function byTouch(u: uPlot, latest: { current: Handled }): () => void {
   let began: { range: Range; at: number; apart: number } | null = null;
   const fingers = (event: TouchEvent) => {
@@ -147,9 +147,9 @@ function pick(u: uPlot, lines: Line[], left: number, top: number, { onPick }: Ha
   if (best) onPick?.(best.line, best.x);
 }
 
-const STEP = 8; // px of the cursor for a key
+const STEP = 8; // px the cursor moves per key press
 
-/** With Shift, arrows move the cursor and its values; Enter picks the point it stands on. */
+/** Arrow keys with Shift move the cursor; Enter picks the point under it. */
 function cursorKeys(event: KeyboardEvent, u: uPlot, lines: Line[], props: Handled): boolean {
   const by = event.shiftKey ? ({ ArrowLeft: -STEP, ArrowRight: STEP } as Record<string, number>)[event.key] : undefined;
   if (by === undefined && event.key !== "Enter") return false;

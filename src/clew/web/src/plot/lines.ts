@@ -1,4 +1,4 @@
-// What a plot is made of, and the sums it needs: no drawing here.
+// The data of a plot and the computations it needs, without drawing.
 
 import { duration, number } from "../format";
 import type { Axis, Mark } from "../types";
@@ -10,7 +10,7 @@ export type Range = [number, number];
 export interface Band {
   low: Numbers;
   high: Numbers;
-  strength: number; // 0 … 1, how dense it is drawn
+  strength: number; // 0 … 1, the opacity
 }
 
 export interface Line {
@@ -19,21 +19,21 @@ export interface Line {
   colour: string;
   x: number[];
   y: Numbers;
-  faint?: Numbers; // the values themselves, behind a smoothed line
+  faint?: Numbers; // the unsmoothed values behind a smoothed line
   bands: Band[];
   marks: Mark[];
 }
 
-/** The range of x to show: what was zoomed to, or all there is. A single point gets room on both sides. */
+/** The range of x to show: the zoomed one, or all. A single point gets room on both sides. */
 export function wholeRange(ranges: (Range | null)[]): Range | null {
-  const there = ranges.filter((range) => range !== null);
-  if (there.length === 0) return null;
-  const low = Math.min(...there.map((range) => range[0]));
-  const high = Math.max(...there.map((range) => range[1]));
+  const known = ranges.filter((range) => range !== null);
+  if (known.length === 0) return null;
+  const low = Math.min(...known.map((range) => range[0]));
+  const high = Math.max(...known.map((range) => range[1]));
   return low === high ? [low - 0.5, high + 0.5] : [low, high];
 }
 
-/** The lowest and highest of what is drawn between two x, with a little air; on a log axis only what is above 0. */
+/** The minimum and maximum drawn between two x, with a margin; on a log axis only positive values count. */
 export function valueRange(lines: Line[], [from, to]: Range, log: boolean): Range {
   let least = Infinity;
   let most = -Infinity;
@@ -58,7 +58,7 @@ export function valueRange(lines: Line[], [from, to]: Range, log: boolean): Rang
   return [least - air, most + air];
 }
 
-/** The point of a line nearest to x; null where it has none with a value. */
+/** The point of a line nearest to x; null if no point has a value. */
 export function nearest(line: Line, x: number): number | null {
   const at = lowerBound(line.x, x);
   let best: number | null = null;
@@ -71,7 +71,7 @@ export function nearest(line: Line, x: number): number | null {
   return best;
 }
 
-/** Move and stretch a range: `zoom` < 1 goes nearer around `at`; the result stays inside `whole`. */
+/** Move and scale a range: `zoom` < 1 magnifies around `at`; the result stays inside `whole`. */
 export function moved(range: Range, whole: Range, change: { zoom?: number; at?: number; by?: number }): Range | null {
   const span = range[1] - range[0];
   const all = whole[1] - whole[0];
@@ -83,7 +83,7 @@ export function moved(range: Range, whole: Range, change: { zoom?: number; at?: 
   return [low, low + next];
 }
 
-/** On a log axis there is no place for what is not above 0. */
+/** On a log axis, values that are not positive cannot be drawn. */
 export function above0(values: Numbers): Numbers {
   return values.map((value) => (value !== null && value > 0 ? value : null));
 }
@@ -117,8 +117,8 @@ export function joined(tables: Column[][]): Column[] {
 }
 
 export function markText(mark: Mark): string {
-  const said = { nan: "NaN", inf: "Inf", "-inf": "-Inf", deleted: "deleted", other: "not a number" }[mark.what];
-  return mark.text ? `${said}: ${mark.text}` : said;
+  const label = { nan: "NaN", inf: "Inf", "-inf": "-Inf", deleted: "deleted", other: "not a number" }[mark.what];
+  return mark.text ? `${label}: ${mark.text}` : label;
 }
 
 export function onAxis(axis: Axis, x: number): string {

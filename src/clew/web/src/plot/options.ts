@@ -1,4 +1,4 @@
-// How uPlot is told what axes and lines look like.
+// The options of uPlot: what axes and lines look like.
 
 import type uPlot from "uplot";
 import { number } from "../format";
@@ -9,7 +9,7 @@ export function size(box: HTMLElement): { width: number; height: number } {
   return { width: Math.max(80, box.clientWidth), height: Math.max(80, box.clientHeight) };
 }
 
-const NARROWEST = 44; // px; the histogram below a plot begins there too
+const NARROWEST = 44; // px; the histogram below a plot starts at the same position
 const FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 
 function look(text: string, grid: string): uPlot.Axis {
@@ -25,7 +25,7 @@ function look(text: string, grid: string): uPlot.Axis {
 
 const WHOLE = Array.from({ length: 15 }, (_, i) => [1, 2, 5].map((digit) => digit * 10 ** i)).flat();
 
-/** `whole`: between two steps there is nothing, and so no mark on the axis. */
+/** `whole`: the axis has marks only at whole numbers. */
 export function xAxis(axis: Axis, whole: boolean, text: string, grid: string): uPlot.Axis {
   const values = (_: uPlot, ticks: number[]) => ticks.map((tick) => onAxis(axis, tick));
   const incrs = whole ? { incrs: WHOLE } : {};
@@ -33,11 +33,11 @@ export function xAxis(axis: Axis, whole: boolean, text: string, grid: string): u
 }
 
 const SPACE = 36; // px between two marks
-const DIGITS = 15; // of a double: what comes after them is noise
+const DIGITS = 15; // significant digits of a double
 
-const SLIP = 1e-9; // of a step: 0.7 / 0.1 is not quite 7
+const SLIP = 1e-9; // tolerance relative to a step: 0.7 / 0.1 is not exactly 7
 
-/** A step of 1, 2, 2.5 or 5 that makes at most so many marks, at any scale; null where there can be none. */
+/** A step of 1, 2, 2.5 or 5 at any scale that gives at most so many marks; null if there can be none. */
 function stepFor(low: number, high: number, most: number): number | null {
   const span = high - low;
   if (!(span > 0) || span === Infinity) return null;
@@ -55,7 +55,7 @@ export function marksBetween(low: number, high: number, most: number): number[] 
   return Array.from({ length: Math.min(count, most + 1) }, (_, i) => tidy((first + i) * step, step));
 }
 
-/** 0.30000000000000004 as 0.3; but not where the last digits are what tells two marks apart. */
+/** 0.30000000000000004 as 0.3, unless the last digits distinguish two marks. */
 function tidy(value: number, step: number): number {
   const round = Number(value.toPrecision(DIGITS));
   return Math.abs(round - value) < step * SLIP ? round : value;

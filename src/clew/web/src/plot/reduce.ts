@@ -1,10 +1,10 @@
-// Cutting and reducing curves on this side: in a report there is no server to do it.
+// Cuts and reduces curves in the browser, because a report has no server.
 
 import type { Curve, TensorCurve } from "../types";
 
 type Numbers = (number | null)[];
 
-/** The first place of `x` (ascending) that is not below `value`. */
+/** The first index of `x` (ascending) that is not below `value`. */
 export function lowerBound(x: ArrayLike<number>, value: number): number {
   let low = 0;
   let high = x.length;
@@ -16,7 +16,7 @@ export function lowerBound(x: ArrayLike<number>, value: number): number {
   return low;
 }
 
-/** What lies between `from` and `to`, with one neighbour on each side, so that the line runs to the edges. */
+/** The points between `from` and `to`, with one neighbour on each side, so that the line reaches the edges. */
 function between(x: number[], from: number | null, to: number | null): [number, number] {
   const first = from === null ? 0 : Math.max(0, lowerBound(x, from) - 1);
   const last = to === null ? x.length : Math.min(x.length, lowerBound(x, to) + 1);
@@ -29,7 +29,7 @@ export function cutCurve(curve: Curve, from: number | null, to: number | null, p
   const uncut = last - first === curve.x.length;
   const part: Curve = {
     ...curve,
-    // Of a reduced curve nobody knows any more how many values lie in a part of it.
+    // For a part of a reduced curve, the number of values is unknown.
     inside: uncut ? curve.inside : curve.reduced ? NaN : last - first,
     x: curve.x.slice(first, last),
     y: curve.y.slice(first, last),
@@ -41,7 +41,7 @@ export function cutCurve(curve: Curve, from: number | null, to: number | null, p
   return px !== null && part.x.length > 2 * px ? reduceCurve(part, px) : part;
 }
 
-/** One point for each of `buckets` equal runs of points: the last value, and the lowest and highest of them. */
+/** One point for each of `buckets` equal runs of points: the last value, the minimum and the maximum. */
 export function reduceCurve(curve: Curve, buckets: number): Curve {
   const size = Math.ceil(curve.x.length / Math.max(1, buckets));
   const x: number[] = [];

@@ -4,13 +4,13 @@
  */
 export function smooth(values: (number | null)[], weight: number): (number | null)[] {
   if (weight <= 0) return values;
-  const kept = Math.min(weight, 0.9999);
+  const memory = Math.min(weight, 0.9999);
   let average = 0;
   let known = 0;
   return values.map((value) => {
     if (value === null || !Number.isFinite(value)) return null;
-    average = average * kept + value * (1 - kept);
+    average = average * memory + value * (1 - memory);
     known += 1;
-    return average / (1 - kept ** known);
+    return average / (1 - memory ** known);
   });
 }

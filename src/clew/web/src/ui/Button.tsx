@@ -5,8 +5,8 @@ import { Icon, type IconName } from "./icons";
 interface ButtonProps {
   children?: ComponentChildren;
   icon?: IconName;
-  label?: string; // what it is called where no words stand on it: an icon alone
-  hint?: string; // more than the words on it say
+  label?: string; // the accessible name of a button with only an icon
+  hint?: string; // additional explanation
   kind?: "plain" | "main" | "danger" | "quiet";
   small?: boolean;
   pressed?: boolean;

@@ -10,7 +10,7 @@ interface DialogProps {
   wide?: boolean;
 }
 
-/** A window over the page. Keeps the focus inside, gives it back at the end; Esc and a click beside it close it. */
+/** A modal dialog. It traps the focus and restores it on closing; Esc and a click outside close it. */
 export function Dialog({ title, onClose, children, actions, wide }: DialogProps) {
   const id = useId();
   const box = useRef<HTMLDivElement>(null);
@@ -21,7 +21,7 @@ export function Dialog({ title, onClose, children, actions, wide }: DialogProps)
     return () => before?.focus?.();
   }, []);
   const keys = (event: KeyboardEvent) => {
-    event.stopPropagation(); // the page's own keys rest while a dialog is open
+    event.stopPropagation(); // the page's own keys are inactive while a dialog is open
     if (event.key === "Escape") onClose();
     if (event.key === "Tab") keepInside(event, box.current!);
   };

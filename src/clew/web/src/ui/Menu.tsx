@@ -10,7 +10,7 @@ export interface MenuItem {
   onClick: () => void;
 }
 
-/** A button that opens a short list of things to do. */
+/** A button that opens a short list of actions. */
 export function Menu({ label, items }: { label: string; items: MenuItem[] }) {
   const [open, setOpen] = useState(false);
   const box = useRef<HTMLDivElement>(null);

@@ -5,18 +5,18 @@ interface SearchProps {
   value: string;
   onChange: (value: string) => void;
   label: string; // "Search names"
-  delay?: number; // ms of quiet before it is told; 0 for lists that are here already
+  delay?: number; // ms without typing before onChange; 0 for lists that are already loaded
   onKeyDown?: (event: KeyboardEvent) => void;
 }
 
-/** The search field of a page. `/` goes to it from anywhere; Esc empties it, and then leaves it. */
+/** The search field of a page. `/` focuses it from anywhere; Esc empties it, and then leaves it. */
 export function Search({ value, onChange, label, delay = 0, onKeyDown }: SearchProps) {
   const [text, setText] = useState(value);
   const timer = useRef(0);
-  const told = useRef(value);
+  const reported = useRef(value);
   useEffect(() => {
-    if (value !== told.current) setText(value);
-    told.current = value;
+    if (value !== reported.current) setText(value);
+    reported.current = value;
   }, [value]);
   useEffect(() => () => window.clearTimeout(timer.current), []);
 
@@ -24,7 +24,7 @@ export function Search({ value, onChange, label, delay = 0, onKeyDown }: SearchP
     setText(next);
     window.clearTimeout(timer.current);
     const tell = () => {
-      told.current = next;
+      reported.current = next;
       onChange(next);
     };
     if (wait) timer.current = window.setTimeout(tell, wait);

@@ -9,13 +9,13 @@ interface SegmentedProps<T extends string> {
 
 const STEPS: Record<string, number> = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
 
-/** A few choices side by side, one of which holds. Tab comes to that one, arrows go on to the others. */
+/** A few choices side by side, one of which is selected. Tab reaches that one, arrow keys the others. */
 export function Segmented<T extends string>({ label, value, options, onChange }: SegmentedProps<T>) {
   const keys = (event: KeyboardEvent & { currentTarget: HTMLElement }): void => {
     const step = STEPS[event.key];
     if (step === undefined) return;
     event.preventDefault();
-    event.stopPropagation(); // what is around it may have another use for arrows
+    event.stopPropagation(); // surrounding elements may use the arrow keys differently
     const able = options.filter((option) => !option.disabled);
     const next = able[(able.findIndex((option) => option.value === value) + step + able.length) % able.length];
     if (!next) return;

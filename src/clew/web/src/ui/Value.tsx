@@ -2,7 +2,7 @@ import { count, number, shape } from "../format";
 import type { Stats, ValueBox } from "../types";
 import { classes } from "./classes";
 
-/** A value in a line: its text, and what it is where the text does not say. */
+/** A value in one line: its text, and its type if the text does not show it. */
 export function Value({ value, class: extra }: { value: ValueBox; class?: string }) {
   return (
     <span class={classes("value", value.kept, extra)} title={hint(value)}>
@@ -23,7 +23,7 @@ function hint(value: ValueBox): string {
   return value.why ? `${kindOf(value)} · ${value.why}` : kindOf(value);
 }
 
-/** A value with all that is known of it: text, type, shape, statistics, picture. */
+/** A value with all its facts: text, type, shape, statistics, picture. */
 export function ValueDetail({ value }: { value: ValueBox }) {
   return (
     <div class="value-detail">
@@ -50,7 +50,7 @@ const KEPT = {
   opaque: "Only its type was kept.",
 };
 
-/** Only pictures that lie in the answer are shown: nothing is fetched. */
+/** Shows only pictures contained in the answer; nothing is fetched. */
 export function Picture({ source, label, class: extra }: { source: string; label: string; class?: string }) {
   if (!source.startsWith("data:image/")) return null;
   return <img class={classes("picture", extra)} src={source} alt={label} loading="lazy" />;
@@ -71,7 +71,7 @@ export function StatsTable({ stats }: { stats: Stats }) {
   );
 }
 
-/** What is known, in words; NaN and Inf only where there are some. */
+/** The statistics as rows; NaN and Inf only if there are any. */
 export function statsRows(stats: Stats): [string, string][] {
   const rows = (["min", "max", "mean", "std", "norm"] as const)
     .filter((key) => stats[key] !== undefined)

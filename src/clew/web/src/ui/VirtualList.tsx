@@ -4,24 +4,24 @@ import { classes } from "./classes";
 
 interface VirtualListProps {
   count: number;
-  row: number; // height of one, in px
+  row: number; // height of a row in px
   render: (index: number) => ComponentChildren;
   label: string;
   role?: "listbox" | "tree"; // the rows are then options or treeitems
   rowProps?: (index: number) => Record<string, unknown>; // aria-level, aria-expanded, aria-selected …
-  active?: number; // the row the keys stand on
+  active?: number; // the row with the keyboard cursor
   onActive?: (index: number) => void;
   onOpen?: (index: number) => void; // Enter, or a click
-  onKey?: (event: KeyboardEvent, index: number) => boolean; // true: done; before the list's own keys
-  onRange?: (first: number, last: number) => void; // the rows in sight: to load them
-  many?: boolean; // several rows may be chosen
+  onKey?: (event: KeyboardEvent, index: number) => boolean; // called before the list handles the key; true: handled
+  onRange?: (first: number, last: number) => void; // the visible rows, to load them
+  many?: boolean; // several rows may be selected
   class?: string;
 }
 
-const TALLEST = 8_000_000; // px; browsers stop counting not far above
-const SPARE = 6; // rows drawn above and below what is in sight
+const TALLEST = 8_000_000; // px; browsers do not support much larger elements
+const SPARE = 6; // extra rows drawn above and below the visible ones
 
-/** A list of any length of which only what is in sight is drawn. Keys: j k arrows Page Home End Enter. */
+/** A list of any length that draws only its visible rows. Keys: j k arrows Page Home End Enter. */
 export function VirtualList(props: VirtualListProps) {
   const { count, row, active = -1 } = props;
   const box = useRef<HTMLDivElement>(null);
@@ -29,7 +29,7 @@ export function VirtualList(props: VirtualListProps) {
   const [view, setView] = useState({ top: 0, height: 600 });
   const full = count * row;
   const height = Math.min(full, TALLEST);
-  // Where the list is taller than a browser can be, a pixel of scrolling stands for several.
+  // If the list is taller than browsers support, one pixel of scrolling stands for several.
   const scale = full > height ? (full - view.height) / Math.max(1, height - view.height) : 1;
   const offset = view.top * scale;
   const first = Math.max(0, Math.floor(offset / row) - SPARE);

@@ -1,4 +1,4 @@
-/** "a b" of those that are there. */
+/** Joins the class names that are set: "a b". */
 export function classes(...names: (string | false | null | undefined)[]): string {
   return names.filter(Boolean).join(" ");
 }

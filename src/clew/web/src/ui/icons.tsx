@@ -1,4 +1,4 @@
-// A few drawings, 16 by 16, in the colour of the text around them.
+// Icons of 16 by 16 pixels in the colour of the surrounding text.
 
 const DRAWINGS = {
   search: "M7 2.5a4.5 4.5 0 1 1 0 9 4.5 4.5 0 0 1 0-9zM10.4 10.4 14 14",

@@ -1,18 +1,18 @@
 import { useEffect, useRef } from "preact/hooks";
 
-/** Whether keys belong to a field one writes in. */
+/** Whether the event comes from a text field. */
 export function isTyping(event: KeyboardEvent): boolean {
   const target = event.target as HTMLElement | null;
   return !!target?.closest?.("input:not([type=range]):not([type=checkbox]), textarea, select, [contenteditable]");
 }
 
-/** Whether Enter or the space bar already mean something where the focus is. */
+/** Whether the focused element already uses Enter or the space bar. */
 function isPressing(event: KeyboardEvent): boolean {
   const target = event.target as HTMLElement | null;
   return (event.key === "Enter" || event.key === " ") && !!target?.closest?.('button, a, input, [tabindex="0"]');
 }
 
-/** Keys of the whole page while the component is there; not while one types, nor with Ctrl, Alt or Cmd. */
+/** Page-wide keys while the component is mounted; not while typing, nor with Ctrl, Alt or Cmd. */
 export function useKeys(keys: Record<string, (event: KeyboardEvent) => void>): void {
   const latest = useRef(keys);
   latest.current = keys;

@@ -3,7 +3,7 @@ import type { Refusal } from "../types";
 import { Button } from "./Button";
 import { Icon } from "./icons";
 
-/** Nothing here, and what to do so that there is. */
+/** An empty page, and how to fill it. */
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <div class="state" role="status">
@@ -13,7 +13,7 @@ export function Empty({ title, children }: { title: string; children?: Component
   );
 }
 
-/** What went wrong, and what to do. */
+/** What went wrong, and what to do about it. */
 export function Problem({ error, retry }: { error: Refusal; retry?: () => void }) {
   return (
     <div class="state problem" role="alert">
@@ -25,7 +25,7 @@ export function Problem({ error, retry }: { error: Refusal; retry?: () => void }
   );
 }
 
-/** Awaited for the first time. Says so only after a moment: most answers are there before. */
+/** A first load. The message appears after a moment, because most answers arrive sooner. */
 export function Loading({ what = "Loading" }: { what?: string }) {
   return (
     <div class="state loading" role="status">
@@ -35,7 +35,7 @@ export function Loading({ what = "Loading" }: { what?: string }) {
   );
 }
 
-/** A line above what is shown: something is the matter with it, but it is shown. */
+/** A line above the content about a problem with it. */
 export function Notice({ children, kind = "warn" }: { children: ComponentChildren; kind?: "warn" | "bad" | "info" }) {
   return (
     <div class={`notice ${kind}`} role="status">
@@ -45,7 +45,7 @@ export function Notice({ children, kind = "warn" }: { children: ComponentChildre
   );
 }
 
-/** `code` between backticks, as text in <code>. */
+/** Text with `code` between backticks as <code>. */
 export function withCode(text: string): ComponentChildren {
   return text.split("`").map((part, i) => (i % 2 ? <code key={i}>{part}</code> : part));
 }

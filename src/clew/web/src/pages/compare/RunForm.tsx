@@ -45,7 +45,7 @@ function RunSelect({
   value: string;
   none?: string;
 }) {
-  const known = runs.some((run) => run.id === value);
+  const isListed = runs.some((run) => run.id === value);
   return (
     <label
       class="select compare-run"
@@ -58,7 +58,7 @@ function RunSelect({
         onChange={(event) => setParams({ [sign]: (event.currentTarget as HTMLSelectElement).value, offset: null })}
       >
         {(none !== undefined || !value) && <option value="">{none ?? "choose a run"}</option>}
-        {value && !known && <option value={value}>{value}</option>}
+        {value && !isListed && <option value={value}>{value}</option>}
         {runs.map((run) => (
           <option key={run.id} value={run.id}>
             {run.name} · {when(run.started)}
@@ -70,12 +70,12 @@ function RunSelect({
 }
 
 function Tolerances({ params }: { params: URLSearchParams }) {
-  const given = [...FIELDS.map(({ key }) => key), "common"].filter((key) => params.get(key));
+  const usedFields = [...FIELDS.map(({ key }) => key), "common"].filter((key) => params.get(key));
   return (
-    <details class="compare-more" open={given.length > 0}>
+    <details class="compare-more" open={usedFields.length > 0}>
       <summary>
         <Icon name="right" size={12} /> Tolerances and filters
-        {given.length > 0 && <span class="chip">{given.length}</span>}
+        {usedFields.length > 0 && <span class="chip">{usedFields.length}</span>}
       </summary>
       <div class="compare-fields">
         {FIELDS.map(({ key, ...field }) => (

@@ -1,4 +1,4 @@
-// A comparison in words and figures for people. Nothing here draws.
+// Turns a comparison into words and figures for display. Nothing here draws.
 
 import type { Agreement, Diff, Difference, DiffSettings, Measure, Num } from "../../difftypes";
 import { count, counted, number } from "../../format";
@@ -10,7 +10,7 @@ export function num(value: Num | null | undefined, digits = 4): string {
 }
 
 export function asNumber(value: Num): number {
-  return Number(value); // "NaN" and "Infinity" are read as what they say
+  return Number(value); // also reads "NaN" and "Infinity"
 }
 
 export interface Headline {
@@ -51,28 +51,28 @@ function onlyText(summary: Diff["summary"]): string {
   return [...side("A", summary.only_in_a), ...side("B", summary.only_in_b)].join("; ");
 }
 
-/** How strict it was, said in a line. */
+/** How strict the comparison was, in one line. */
 export function strictness(settings: DiffSettings): string {
-  const given = (["rtol", "atol", "ulp"] as const)
+  const tolerances = (["rtol", "atol", "ulp"] as const)
     .filter((key) => settings[key] !== null)
     .map((key) => `${key} ${num(settings[key])}`);
   const parts: string[] = [];
   if (settings.noise !== null) parts.push(`the noise of each place, up to ${num(settings.noise)} times`);
-  if (given.length > 0) parts.push(given.join(", "));
+  if (tolerances.length > 0) parts.push(tolerances.join(", "));
   if (parts.length === 0) parts.push("defaults by dtype");
   if (settings.only.length > 0) parts.push(`only ${settings.only.join(", ")}`);
   if (settings.ignore.length > 0) parts.push(`without ${settings.ignore.join(", ")}`);
   return parts.join(" · ");
 }
 
-/** The defaults where they hold: nobody should have to guess them. */
+/** The default tolerances if they apply, so that users need not guess them. */
 export function defaultsText({ defaults }: DiffSettings): string | null {
   if (!defaults) return null;
-  const told = Object.entries(defaults).map(([dtype, limits]) => {
+  const texts = Object.entries(defaults).map(([dtype, limits]) => {
     const figures = Object.entries(limits).filter(([, limit]) => limit > 0);
     return `${dtype} ${figures.map(([name, limit]) => `${name} ${num(limit)}`).join(", ") || "exact"}`;
   });
-  return told.length > 0 ? `Defaults: ${told.join("; ")}; all else exact.` : null;
+  return texts.length > 0 ? `Defaults: ${texts.join("; ")}; all else exact.` : null;
 }
 
 export function stepText(step: unknown): string {
@@ -80,7 +80,7 @@ export function stepText(step: unknown): string {
   return JSON.stringify(step);
 }
 
-/** What can be said of two values, most telling first. */
+/** The facts about two values, most informative first. */
 export function measureRows(measure: Measure): [string, string][] {
   const rows: [string, string | null][] = [
     ["note", measure.note ?? null],
@@ -114,11 +114,11 @@ function elements({ count: beyond, total }: Measure): string | null {
 
 function at(index: number[] | undefined, values?: unknown[]): string | null {
   if (!index?.length) return null;
-  const told = values?.length === 2 ? `: ${values.map(told1).join(" against ")}` : "";
-  return `[${index.join(", ")}]${told}`;
+  const valuesText = values?.length === 2 ? `: ${values.map(valueText).join(" against ")}` : "";
+  return `[${index.join(", ")}]${valuesText}`;
 }
 
-function told1(value: unknown): string {
+function valueText(value: unknown): string {
   return typeof value === "number" ? number(value, 10) : String(value);
 }
 
@@ -132,7 +132,7 @@ export const ROLES: Record<Difference["role"], string> = {
   unknown: "origin unknown",
 };
 
-/** 0: agrees; 1 … 4 by the worst difference, from 1e-9 up to 1 and no number at all. */
+/** 0 if the node agrees; else 1 … 4 by the worst difference, 4 also if that is not finite. */
 export function heatOf(node: Agreement): number {
   if (node.differ === 0) return 0;
   const worst = asNumber(node.worst);
@@ -148,7 +148,7 @@ export interface TreeLine {
   open: boolean;
 }
 
-/** The lines of the tree of agreement that are open; the root itself is told elsewhere. */
+/** The open lines of the agreement tree, without its root, which is shown elsewhere. */
 export function linesOf(root: Agreement, open: ReadonlySet<string>): TreeLine[] {
   const lines: TreeLine[] = [];
   const add = (node: Agreement, level: number, above: string): void => {
@@ -161,16 +161,16 @@ export function linesOf(root: Agreement, open: ReadonlySet<string>): TreeLine[] 
   return lines;
 }
 
-const AT_FIRST = 40;
+const MAX_INITIAL_LINES = 40;
 
-/** What does not agree is open at first, as far as it stays readable. */
+/** The nodes that are initially open: those that differ, as long as the tree stays readable. */
 export function openAtFirst(root: Agreement): Set<string> {
   const open = new Set<string>();
   let shown = root.children.length;
   const queue = root.children.map((node) => ({ node, key: `/${node.label}` }));
   for (let next = queue.shift(); next; next = queue.shift()) {
     const { node, key } = next;
-    if (node.differ === 0 || node.children.length === 0 || shown + node.children.length > AT_FIRST) continue;
+    if (node.differ === 0 || node.children.length === 0 || shown + node.children.length > MAX_INITIAL_LINES) continue;
     open.add(key);
     shown += node.children.length;
     queue.push(...node.children.map((child) => ({ node: child, key: `${key}/${child.label}` })));

@@ -1,4 +1,4 @@
-// The plane the graph lies on: dragged, zoomed, clicked, or moved by keys.
+// The surface that shows the graph, with dragging, zooming, clicking and keys.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Button } from "../../ui";
@@ -16,7 +16,7 @@ interface CanvasProps {
   chosen: string | null;
   hits: ReadonlySet<string>;
   searching: boolean;
-  look: { box: string; turn: number } | null; // bring this box into the middle
+  look: { box: string; turn: number } | null; // centre this box
   onChoose: (box: string | null) => void;
   onOpen: (box: string) => void;
   onToggle: (group: Group) => void;
@@ -31,7 +31,7 @@ export function Canvas(props: CanvasProps) {
   const drag = useDrag((dx, dy) => setCamera((old) => panned(old, dx, dy)));
   const looked = useRef(0);
   useEffect(() => {
-    const rect = props.look && layout.boxes[props.look.box]; // it may come only with the next drawing
+    const rect = props.look && layout.boxes[props.look.box]; // the box may appear only in the next layout
     if (!rect || looked.current === props.look!.turn) return;
     looked.current = props.look!.turn;
     setCamera((old) => centred(rect, Math.max(old.zoom, 0.8), view));
@@ -145,7 +145,7 @@ function moveByKey(key: string, zoomAt: (factor: number) => void, setCamera: Set
   return true;
 }
 
-/** A new drawing is shown from where one can read it; after opening a group, what was chosen stays where it is. */
+/** A new layout is shown at a readable zoom; after opening a group, the selected box stays in place. */
 function useCamera(drawn: Drawn, view: Size, chosen: string | null): [Camera, SetCamera] {
   const [camera, setCamera] = useState<Camera>({ x: 0, y: 0, zoom: 1 });
   const before = useRef<{ drawn: Drawn; sized: boolean } | null>(null);
@@ -193,7 +193,7 @@ function useSize(svg: { current: SVGSVGElement | null }): Size {
   return size;
 }
 
-/** The wheel must be kept from scrolling the page, which a passive listener cannot. */
+/** The wheel must not scroll the page, which a passive listener cannot prevent. */
 function useWheel(svg: { current: SVGSVGElement | null }, turned: (event: WheelEvent) => void): void {
   const latest = useRef(turned);
   latest.current = turned;
@@ -220,7 +220,7 @@ function useDrag(dragged: (dx: number, dy: number) => void) {
   const move = (event: PointerEvent): void => {
     if (!from.current) return;
     const [dx, dy] = [event.clientX - from.current.x, event.clientY - from.current.y];
-    if (!moved.current && Math.hypot(dx, dy) < 4) return; // a click of an unsteady hand
+    if (!moved.current && Math.hypot(dx, dy) < 4) return; // still a click, if the pointer moved only slightly
     if (!moved.current) (event.currentTarget as Element).setPointerCapture?.(event.pointerId);
     moved.current = true;
     setOn(true);

@@ -1,4 +1,4 @@
-// The boxes and links in sight. From far away, where thousands are, they are drawn as a few paths without text.
+// The visible boxes and links. Zoomed out to thousands of them, they are drawn as a few paths without text.
 
 import { memo } from "preact/compat";
 import { TEXT, type Layout, type Point, type Rect } from "../../layout/shapes";
@@ -14,9 +14,9 @@ interface DrawingProps {
   view: View;
   layout: Layout;
   region: Region;
-  detailed: boolean; // near enough to read
+  detailed: boolean; // zoomed in enough to read
   chosen: string | null;
-  hits: ReadonlySet<string>; // boxes that hold what was searched for
+  hits: ReadonlySet<string>; // boxes that contain search results
   searching: boolean;
   onToggle: (group: Group) => void;
 }
@@ -123,7 +123,7 @@ function Links({ links, chosen, detailed, rough }: LinksProps) {
   );
 }
 
-/** Where there is no room for text on every link, that on those of the chosen box lies over what is there. */
+/** If there is no room for text on every link, the texts of the selected box's links overlay the drawing. */
 function middleOf(points: Point[]): Point {
   const [one, other] = [Math.floor, Math.ceil].map((round) => points[round((points.length - 1) / 2)]);
   return { x: (one.x + other.x) / 2, y: (one.y + other.y) / 2 };
@@ -208,7 +208,7 @@ interface RoughProps {
   chosen: string | null;
 }
 
-/** Thousands of boxes as one path for each colour. */
+/** Thousands of boxes as one path per colour. */
 function Rough({ boxes, layout, most, hits, chosen }: RoughProps) {
   const paths = new Map<string, string>();
   for (const box of boxes) {

@@ -1,4 +1,4 @@
-// All about the chosen box: what it gave, what it took, where it stands in the code.
+// Details of the selected box: its result, its time, and its place in the code.
 
 import { count, counted, duration, place } from "../../format";
 import { link } from "../../router";
@@ -82,11 +82,11 @@ function NodeFacts({ run, node }: { run: RunId; node: GraphNode }) {
 }
 
 function Facts({ rows }: { rows: [string, string | null][] }) {
-  const known = rows.filter((row): row is [string, string] => row[1] !== null);
-  if (known.length === 0) return null;
+  const filledRows = rows.filter((row): row is [string, string] => row[1] !== null);
+  if (filledRows.length === 0) return null;
   return (
     <dl class="graph-facts">
-      {known.map(([name, text]) => (
+      {filledRows.map(([name, text]) => (
         <div key={name}>
           <dt>{name}</dt>
           <dd class="clip" title={text}>
@@ -100,7 +100,7 @@ function Facts({ rows }: { rows: [string, string | null][] }) {
 
 const SHOWN = 30;
 
-/** What leads to it and what follows, as it is seen now. */
+/** Its predecessors and successors in the current view. */
 function Neighbours({ view, box, graph, groups, open, onLook }: PanelProps) {
   const label = new Map(view.boxes.map((each) => [each.id, each.group?.path ?? each.label]));
   const before = view.links.filter((each) => each.to === box.id && each.from !== box.id);

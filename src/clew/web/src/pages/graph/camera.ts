@@ -1,11 +1,11 @@
-// Where the graph is looked at from, and what is seen from there.
+// The viewport of the graph: its position and zoom, and what is visible.
 
 import type { Layout, Point, Rect } from "../../layout/shapes";
 
 export interface Camera {
-  x: number; // of the graph, at the left edge of the view
+  x: number; // graph coordinate at the left edge of the view
   y: number;
-  zoom: number; // pixels for one unit of the graph
+  zoom: number; // pixels per unit of the graph
 }
 
 export interface Size {
@@ -22,7 +22,7 @@ export interface Region {
 
 export const NEAREST = 3;
 
-/** The farthest zoom: so that the whole is seen, however large it is. */
+/** The smallest zoom, at which the whole graph is visible. */
 function farthest(graph: Size, view: Size): number {
   return Math.min(0.1, fitting(graph, view));
 }
@@ -37,7 +37,7 @@ export function fit(graph: Size, view: Size): Camera {
   return centred({ x: graph.width / 2, y: graph.height / 2 }, zoom, view);
 }
 
-/** At a size that can be read, from the top: where the whole would be too small. */
+/** A readable zoom at the top of the graph, used if the whole graph would be too small. */
 export function fitReadable(graph: Size, view: Size, least = 0.6): Camera {
   const whole = fit(graph, view);
   if (whole.zoom >= least) return whole;
@@ -49,7 +49,7 @@ export function centred(at: Point, zoom: number, view: Size): Camera {
   return { zoom, x: at.x - view.width / zoom / 2, y: at.y - view.height / zoom / 2 };
 }
 
-/** Nearer or farther, with the point under (px, py) staying where it is. */
+/** Zoom in or out, keeping the point under (px, py) in place. */
 export function zoomed(camera: Camera, factor: number, px: number, py: number, graph: Size, view: Size): Camera {
   const zoom = Math.min(NEAREST, Math.max(farthest(graph, view), camera.zoom * factor));
   const x = camera.x + px / camera.zoom - px / zoom;
@@ -61,7 +61,7 @@ export function panned(camera: Camera, dx: number, dy: number): Camera {
   return { ...camera, x: camera.x - dx / camera.zoom, y: camera.y - dy / camera.zoom };
 }
 
-/** In a view of another size what was in the middle stays there; or, where `keep` would be lost, that comes there. */
+/** Adapt to another view size: the centre stays, unless `keep` would leave the view; then that is centred. */
 export function resized(camera: Camera, before: Size, now: Size, keep?: Rect): Camera {
   const dx = (before.width - now.width) / 2 / camera.zoom;
   const dy = (before.height - now.height) / 2 / camera.zoom;
@@ -73,7 +73,7 @@ export function resized(camera: Camera, before: Size, now: Size, keep?: Rect): C
   return across && down ? moved : centred(keep, camera.zoom, now);
 }
 
-/** What is seen, rounded outwards to half a view, so that it does not change with each pixel. */
+/** The visible region, rounded outwards to half a view, so that it does not change with every pixel. */
 export function regionOf(camera: Camera, view: Size): Region {
   const width = view.width / camera.zoom;
   const height = view.height / camera.zoom;
@@ -107,7 +107,7 @@ export function seesLine(region: Region, points: Point[]): boolean {
   return right >= region.left && left <= region.right && bottom >= region.top && top <= region.bottom;
 }
 
-/** The box under a point of the view. */
+/** The box at a point of the view. */
 export function hit(layout: Layout, camera: Camera, px: number, py: number): string | null {
   const x = camera.x + px / camera.zoom;
   const y = camera.y + py / camera.zoom;
@@ -117,7 +117,7 @@ export function hit(layout: Layout, camera: Camera, px: number, py: number): str
   return null;
 }
 
-/** A soft line through the points, as the `d` of a path. */
+/** A smooth line through the points, as the `d` of a path. */
 export function curve(points: Point[]): string {
   const [first, ...rest] = points;
   if (!first || rest.length === 0) return "";

@@ -1,15 +1,15 @@
-// The modules of a graph, and what is seen of it while some of them are open. Nothing here draws.
+// The modules of a graph, and the view of it while some of them are open. Nothing here draws.
 
 import type { Graph, GraphNode } from "../../types";
 
-/** A module: a dotted path, what lies directly in it, and all below. */
+/** A module: its dotted path, its direct content, and everything below it. */
 export interface Group {
   path: string;
-  label: string; // without the path of the group around it
+  label: string; // without the path of the enclosing group
   parent: string | null;
   groups: string[];
   nodes: string[]; // directly in it
-  size: number; // nodes in it and below
+  size: number; // number of nodes in it and below
   seconds: number | null;
   calls: number | null;
 }
@@ -17,7 +17,7 @@ export interface Group {
 export interface Groups {
   all: Map<string, Group>;
   top: { groups: string[]; nodes: string[] };
-  home: Map<string, string | null>; // the group each node lies in
+  home: Map<string, string | null>; // the group that contains each node
 }
 
 export interface Box {
@@ -25,9 +25,9 @@ export interface Box {
   label: string;
   node: GraphNode | null; // null: a closed group
   group: Group | null;
-  frame: string | null; // the open group it lies in
+  frame: string | null; // the open group that contains it
   seconds: number | null;
-  leads: boolean; // somewhere, and what it gave stands on the links
+  leads: boolean; // whether links lead from it, whose texts show its result
 }
 
 export interface Link {
@@ -41,10 +41,10 @@ export interface View {
   boxes: Box[];
   frames: Group[];
   links: Link[];
-  roomy: boolean; // few enough links for what goes along them to be written on each
+  roomy: boolean; // whether there are few enough links to write a text on each
 }
 
-const ROOMY = 60; // links: text on more would push the boxes far apart
+const ROOMY = 60; // links: with text on more, the boxes would be far apart
 
 const groupId = (path: string): string => `module ${path}`;
 export const nodeId = (id: string): string => `node ${id}`;
@@ -84,12 +84,12 @@ function settle(made: Groups, raw: Raw, parent: string | null, into: { groups: s
   for (const child of raw.children.values()) {
     const inner = lone(child);
     if (countOf(inner) === 1)
-      settle(made, inner, parent, into); // a module with one node in it hides nothing
+      settle(made, inner, parent, into); // a module with a single node needs no group
     else addGroup(made, inner, parent, into);
   }
 }
 
-/** A module that holds only another one is not worth a box of its own. */
+/** A module that contains only another module gets no box of its own. */
 function lone(raw: Raw): Raw {
   let at = raw;
   while (at.nodes.length === 0 && at.children.size === 1) at = [...at.children.values()][0]!;
@@ -123,14 +123,14 @@ function sumOf(values: (number | null)[]): number | null {
   return known.length ? known.reduce((sum, value) => sum + value, 0) : null;
 }
 
-/** The groups around a node or a group, the outermost first. */
+/** The groups around a node or group, outermost first. */
 export function pathTo(groups: Groups, home: string | null): string[] {
   const path: string[] = [];
   for (let at = home; at !== null; at = groups.all.get(at)?.parent ?? null) path.unshift(at);
   return path;
 }
 
-/** The box a node is seen in: its own, or the outermost closed group around it. */
+/** The box that shows a node: its own, or the outermost closed group around it. */
 export function boxOf(groups: Groups, open: ReadonlySet<string>, node: string): string {
   const closed = pathTo(groups, groups.home.get(node) ?? null).find((path) => !open.has(path));
   return closed === undefined ? nodeId(node) : groupId(closed);
@@ -139,7 +139,7 @@ export function boxOf(groups: Groups, open: ReadonlySet<string>, node: string): 
 const FEW = 3;
 const MANY = 60;
 
-/** Everything is closed at first; but one lone box says nothing, so the only ones are opened. */
+/** All groups are initially closed, except that a single box on its own is opened. */
 export function openAtFirst(groups: Groups): Set<string> {
   const open = new Set<string>();
   let { groups: closed, nodes } = groups.top;
@@ -194,7 +194,7 @@ function linksOf(graph: Graph, groups: Groups, open: ReadonlySet<string>): Link[
   for (const edge of graph.edges) {
     const from = box.get(edge.from);
     const to = box.get(edge.to);
-    if (from === undefined || to === undefined) continue; // an edge to a node that is not told
+    if (from === undefined || to === undefined) continue; // an edge to a node that is not included
     if (from === to && edge.from !== edge.to) continue; // inside a closed group
     const key = `${from}\n${to}`;
     const link = links.get(key) ?? { from, to, labels: [], count: 0 };
@@ -205,16 +205,16 @@ function linksOf(graph: Graph, groups: Groups, open: ReadonlySet<string>): Link[
   return [...links.values()];
 }
 
-/** The nodes whose label, module or function holds the text. */
+/** The nodes whose label, module, kind or function contains the text. */
 export function matching(graph: Graph, text: string): string[] {
-  const wanted = text.trim().toLowerCase();
-  if (!wanted) return [];
+  const searchText = text.trim().toLowerCase();
+  if (!searchText) return [];
   const fits = (node: GraphNode) =>
-    [node.label, node.group, node.kind, node.place?.function ?? ""].some((each) => each.toLowerCase().includes(wanted));
+    [node.label, node.group, node.kind, node.place?.function ?? ""].some((each) => each.toLowerCase().includes(searchText));
   return graph.nodes.filter(fits).map((node) => node.id);
 }
 
-/** 0 … 4 by its share of the longest; null where no time is known. */
+/** 0 … 4 by its share of the longest time; null if no time is known. */
 export function heatOf(seconds: number | null, most: number): number | null {
   if (seconds === null || most <= 0) return null;
   return Math.min(4, Math.floor(Math.sqrt(Math.max(0, seconds) / most) * 5));

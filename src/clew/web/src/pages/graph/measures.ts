@@ -1,4 +1,4 @@
-// How large a box is and what stands in it, before anything is drawn: the layout must know.
+// The size and text of a box, computed before drawing, because the layout needs them.
 
 import { duration, shape } from "../../format";
 import type { LayoutInput } from "../../layout/shapes";
@@ -7,8 +7,8 @@ import type { Box, Link, View } from "./groups";
 
 const LETTER = 7.2; // px of a monospaced letter at 12 px
 const SMALL = 6.2; // at 10.5 px
-export const TINY = 6.1; // at 10 px, with a little air
-const LONGEST = 34; // letters; the whole stands in the panel
+export const TINY = 6.1; // at 10 px, with some margin
+const LONGEST = 34; // letters; the panel shows the whole text
 
 export interface BoxText {
   title: string;
@@ -28,13 +28,13 @@ export function textOf(box: Box): BoxText {
   return { title: cut(box.label || box.node?.kind || "?", LONGEST), below: cut(below.join(" · "), LONGEST + 6) };
 }
 
-/** What stands on a link: what went along it, and how many links it stands for. */
+/** The text of a link: what it carries, and how many edges it represents. */
 export function linkText(link: Link): string {
   const more = link.count > 1 ? ` ×${link.count}` : "";
   return (cut(link.labels[0] ?? "", LONGEST + 8) + more).trim();
 }
 
-/** The shape of a tensor, the text of anything else. */
+/** The shape of a tensor, or the text of another value. */
 function valueText(value: ValueBox): string {
   return value.shape ? `${value.dtype ?? ""} ${shape(value.shape)}`.trim() : cut(value.text, 18);
 }

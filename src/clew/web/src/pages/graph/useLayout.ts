@@ -4,14 +4,14 @@ import LayoutWorker from "../../layout/worker?worker&inline";
 import type { View } from "./groups";
 import { layoutInput, sizeOf } from "./measures";
 
-/** A drawing belongs to the view it was made for. */
+/** A layout with the view it was computed for. */
 export interface Drawn extends Laid {
   view: View;
 }
 
-const ROOM = 20; // px that text may grow before its box must
+const ROOM = 20; // px that a text may grow before its box must grow
 
-/** Whether a view has the boxes and links that were drawn, and what stands in them has room there. */
+/** Whether a drawing fits a view: it has the same boxes and links, with enough room for their texts. */
 export function stillFits({ layout, view: old }: Drawn, view: View): boolean {
   if (!sameThings(old, view)) return false;
   const [before, now] = [layoutInput(old), layoutInput(view)];
@@ -19,19 +19,19 @@ export function stillFits({ layout, view: old }: Drawn, view: View): boolean {
   return boxes && now.links.every((link, index) => link.text <= before.links[index].text + ROOM);
 }
 
-/** Whether both are of the same boxes, frames and links, whatever is said of them. */
+/** Whether two views have the same boxes, frames and links, regardless of their texts. */
 export function sameThings(one: View, other: View): boolean {
-  const told = ({ boxes, frames, links }: View) =>
+  const outline = ({ boxes, frames, links }: View) =>
     JSON.stringify([boxes.map(({ id }) => id), frames.map(({ path }) => path), links.map(({ from, to }) => [from, to])]);
-  return one === other || told(one) === told(other);
+  return one === other || outline(one) === outline(other);
 }
 
-/** The layout of a view; while a new one is made, the last one stays. */
+/** The layout of a view; while a new one is computed, the previous one stays. */
 export function useLayout(view: View): { drawn: Drawn | null; busy: boolean } {
   const [drawn, setDrawn] = useState<Drawn | null>(null);
   useEffect(() => {
     if (drawn && stillFits(drawn, view)) {
-      setDrawn({ ...drawn, view }); // of a run that goes on, mostly numbers change: nothing moves for them
+      setDrawn({ ...drawn, view }); // in a running run, mostly numbers change, which moves nothing
       return;
     }
     const stop = new AbortController();

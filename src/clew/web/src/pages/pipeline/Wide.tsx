@@ -63,37 +63,37 @@ interface RowProps extends Omit<WideProps, "items"> {
 }
 
 function Row({ item, pipeline, grid, chosen, onChoose }: RowProps) {
-  const told = pipeline.items[item];
+  const itemInfo = pipeline.items[item];
   return (
     <tr>
       <th scope="row" class="pipe-item-head">
-        <span class="mono clip" title={told.id}>
-          {told.id}
+        <span class="mono clip" title={itemInfo.id}>
+          {itemInfo.id}
         </span>
-        {told.source && (
-          <span class="muted clip" title={told.source}>
-            {told.source}
+        {itemInfo.source && (
+          <span class="muted clip" title={itemInfo.source}>
+            {itemInfo.source}
           </span>
         )}
-        {told.loss !== null && (
+        {itemInfo.loss !== null && (
           <span class="pipe-loss">
-            loss <b>{told.loss}</b>
+            loss <b>{itemInfo.loss}</b>
           </span>
         )}
       </th>
       {pipeline.stages.map((stage, index) => {
         const cells = grid.cells.get(placeOf(item, index));
-        const here = chosen?.item === item && chosen.stage === index;
+        const isChosen = chosen?.item === item && chosen.stage === index;
         return (
           <td key={index}>
             {cells ? (
               <button
                 type="button"
-                class={classes("pipe-cell", here && "chosen")}
+                class={classes("pipe-cell", isChosen && "chosen")}
                 data-at={placeOf(item, index)}
-                aria-pressed={here}
-                aria-label={`${told.id} in ${stage.name}`}
-                onClick={() => onChoose(here ? null : { item, stage: index })}
+                aria-pressed={isChosen}
+                aria-label={`${itemInfo.id} in ${stage.name}`}
+                onClick={() => onChoose(isChosen ? null : { item, stage: index })}
               >
                 <CellGlance cells={cells} />
               </button>

@@ -41,14 +41,14 @@ const FEW = 2;
 export function glanceOf(cell: Cell): Glance {
   const from = cell.outs.length > 0 ? cell.outs : cell.ins;
   const picture = from.find(({ value }) => value.picture) ?? null;
-  const others = from.filter((named) => named !== picture);
-  const shown = picture ? others.slice(0, FEW) : others.slice(0, FEW + 1);
-  return { picture, values: shown, more: others.length - shown.length };
+  const otherValues = from.filter((named) => named !== picture);
+  const shown = picture ? otherValues.slice(0, FEW) : otherValues.slice(0, FEW + 1);
+  return { picture, values: shown, more: otherValues.length - shown.length };
 }
 
 export function secondsOf(cells: Cell[]): number | null {
-  const known = cells.map((cell) => cell.seconds).filter((seconds) => seconds !== null);
-  return known.length ? known.reduce((sum, seconds) => sum + seconds, 0) : null;
+  const durations = cells.map((cell) => cell.seconds).filter((seconds) => seconds !== null);
+  return durations.length ? durations.reduce((sum, seconds) => sum + seconds, 0) : null;
 }
 
 export interface Chosen {
@@ -68,14 +68,14 @@ export function stepped(from: Chosen, key: string, items: number, stages: number
   };
   const move = moves[key];
   if (!move) return null;
-  const inside = (value: number, count: number) => Math.min(count - 1, Math.max(0, value));
-  return { item: inside(from.item + move[0], items), stage: inside(from.stage + move[1], stages) };
+  const clamp = (value: number, count: number) => Math.min(count - 1, Math.max(0, value));
+  return { item: clamp(from.item + move[0], items), stage: clamp(from.stage + move[1], stages) };
 }
 
 /** "2:4" in the address. */
 export function chosenOf(text: string | null, items: number, stages: number): Chosen | null {
-  const found = /^(\d+):(\d+)$/.exec(text ?? "");
-  if (!found) return null;
-  const [item, stage] = [Number(found[1]), Number(found[2])];
+  const match = /^(\d+):(\d+)$/.exec(text ?? "");
+  if (!match) return null;
+  const [item, stage] = [Number(match[1]), Number(match[2])];
   return item < items && stage < stages ? { item, stage } : null;
 }

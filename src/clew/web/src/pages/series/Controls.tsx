@@ -10,7 +10,7 @@ interface ControlsProps {
   names: string[];
   options: Options;
   zoomed: boolean;
-  onAxis: () => void; // before the axis changes: what was zoomed to is no more
+  onAxis: () => void; // called before the axis changes, which resets the zoom
   onWhole: () => void;
   onRuns: () => void;
 }

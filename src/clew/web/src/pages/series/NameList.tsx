@@ -7,31 +7,31 @@ import { Button, classes, Search, useKeys, VirtualList } from "../../ui";
 
 interface NameListProps {
   run: RunId;
-  names: NameRow[]; // those the overview holds, of these kinds
+  names: NameRow[]; // the names in the overview, of the kinds shown
   kinds: NameRow["kind"][];
   chosen: string[];
-  onToggle?: (name: string) => void; // several may be chosen
+  onToggle?: (name: string) => void; // if given, several names may be selected
   onOnly: (name: string) => void;
 }
 
-/** The names beside a plot: search, and choose one or several. On narrow screens it folds away. */
+/** The list of names beside a plot, to search and to select one or several. It collapses on narrow screens. */
 export function NameList({ run, names, kinds, chosen, onToggle, onOnly }: NameListProps) {
   const [search, setSearch] = useState("");
   const [active, setActive] = useState(() => names.findIndex((each) => chosen.includes(each.name)));
   const [open, setOpen] = useState(false);
   const more = useMore(run, search);
-  const found = useMemo(
+  const matches = useMemo(
     () => more.names?.filter((each) => kinds.includes(each.kind)) ?? matching(names, search),
     [names, search, more.names],
   );
   const box = useRef<HTMLElement>(null);
   const enter = (by: number) => {
     box.current?.querySelector<HTMLElement>(".vlist")?.focus();
-    setActive((old) => Math.max(0, Math.min(found.length - 1, old + by)));
+    setActive((old) => Math.max(0, Math.min(matches.length - 1, old + by)));
   };
   useKeys({ j: () => enter(1), k: () => enter(-1) });
   const choose = (i: number) => {
-    const name = found[i]?.name;
+    const name = matches[i]?.name;
     if (name === undefined) return;
     if (onToggle) onToggle(name);
     else onOnly(name);
@@ -59,7 +59,7 @@ export function NameList({ run, names, kinds, chosen, onToggle, onOnly }: NameLi
           />
         </div>
         <VirtualList
-          count={found.length}
+          count={matches.length}
           row={28}
           label="Names"
           many={!!onToggle}
@@ -67,10 +67,10 @@ export function NameList({ run, names, kinds, chosen, onToggle, onOnly }: NameLi
           onActive={setActive}
           onOpen={choose}
           onKey={(event, i) => event.key === " " && (choose(i), true)}
-          rowProps={(i) => ({ "aria-selected": chosen.includes(found[i].name), title: hint(found[i]) })}
-          render={(i) => <Row row={found[i]} on={chosen.includes(found[i].name)} many={!!onToggle} onOnly={onOnly} />}
+          rowProps={(i) => ({ "aria-selected": chosen.includes(matches[i].name), title: hint(matches[i]) })}
+          render={(i) => <Row row={matches[i]} on={chosen.includes(matches[i].name)} many={!!onToggle} onOnly={onOnly} />}
         />
-        <div class="side-foot faint">{footText(found.length, names.length, search, more.hidden)}</div>
+        <div class="side-foot faint">{footText(matches.length, names.length, search, more.hidden)}</div>
       </div>
     </aside>
   );
@@ -99,15 +99,15 @@ function Row({ row, on, many, onOnly }: { row: NameRow; on: boolean; many: boole
   );
 }
 
-/** Where the run has more names than the overview holds, the server searches; `hidden`: how many are not listed. */
+/** If the run has more names than the overview holds, the server searches; `hidden` is the number not listed. */
 function useMore(run: RunId, search: string): { names: NameRow[] | null; hidden: number } {
   const overview = useOverview();
-  const left = overview ? overview.counts.names - overview.names.length : 0;
+  const hiddenCount = overview ? overview.counts.names - overview.names.length : 0;
   const settled = useSettled(search.trim(), 150);
-  const asking = left > 0 && settled !== "";
+  const asking = hiddenCount > 0 && settled !== "";
   const { data } = useAnswer<Names>(asking ? runPath(run, "names") : null, { search: settled, limit: 1000 });
-  if (left <= 0) return { names: null, hidden: 0 };
-  if (!asking || !data) return { names: null, hidden: left };
+  if (hiddenCount <= 0) return { names: null, hidden: 0 };
+  if (!asking || !data) return { names: null, hidden: hiddenCount };
   return { names: data.names, hidden: data.found - data.names.length };
 }
 
@@ -128,12 +128,12 @@ function short(value: number): string {
   return value < 999_500 ? `${Math.round(value / 1000)}k` : `${(value / 1e6).toPrecision(3)}M`;
 }
 
-/** All words must be in the name; after those, the names where they are in a function they were recorded in. */
+/** Names that contain all words, followed by names whose functions contain them. */
 export function matching(names: NameRow[], search: string): NameRow[] {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   if (words.length === 0) return names;
   const fits = (text: string) => words.every((word) => text.toLowerCase().includes(word));
   const named = names.filter((row) => fits(row.name));
-  const inside = names.filter((row) => !fits(row.name) && fits([row.name, ...row.functions].join("\n")));
-  return [...named, ...inside];
+  const inFunctions = names.filter((row) => !fits(row.name) && fits([row.name, ...row.functions].join("\n")));
+  return [...named, ...inFunctions];
 }

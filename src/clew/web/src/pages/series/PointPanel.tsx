@@ -10,11 +10,11 @@ interface PointPanelProps {
   name: string;
   axis: Axis;
   x: number;
-  side: "left" | "right"; // of the plot: the one the point is not on
+  side: "left" | "right"; // the side of the plot opposite to the point
   onClose: () => void;
 }
 
-/** One recorded value: what it was, where it came from, and the way to the call it happened in. */
+/** One recorded value with its place in the source and a link to its call. */
 export function PointPanel({ run, name, axis, x, side, onClose }: PointPanelProps) {
   const [index, setIndex] = useState<number | null>(null);
   useEffect(() => setIndex(null), [run, name, axis, x]);

@@ -11,14 +11,14 @@ interface RunPickerProps {
   onClose: () => void;
 }
 
-const FIRST = 100; // rows; a search finds the others
+const FIRST = 100; // rows shown without a search
 
 export function RunPicker({ current, chosen, onChange, onClose }: RunPickerProps) {
   const { data, error, reload } = useAnswer<Runs>("/api/runs");
   const [search, setSearch] = useState("");
   const text = search.toLowerCase();
   const runs = (data?.runs ?? []).filter((each) => each.id !== current && !each.problem);
-  const found = runs.filter((each) => `${each.name} ${each.id}`.toLowerCase().includes(text));
+  const matches = runs.filter((each) => `${each.name} ${each.id}`.toLowerCase().includes(text));
   const toggle = (id: RunId) => onChange(chosen.includes(id) ? chosen.filter((each) => each !== id) : [...chosen, id]);
   return (
     <Dialog
@@ -38,9 +38,9 @@ export function RunPicker({ current, chosen, onChange, onClose }: RunPickerProps
       <Search value={search} onChange={setSearch} label="Search runs" />
       {error && !data && <Problem error={error} retry={reload} />}
       {!data && !error && <Loading />}
-      {data && found.length === 0 && <Empty title={runs.length ? "No other run fits." : "There is no other run."} />}
+      {data && matches.length === 0 && <Empty title={runs.length ? "No other run fits." : "There is no other run."} />}
       <ul class="picker">
-        {found.slice(0, FIRST).map((each) => (
+        {matches.slice(0, FIRST).map((each) => (
           <li key={each.id}>
             <label>
               <input type="checkbox" checked={chosen.includes(each.id)} onChange={() => toggle(each.id)} />
@@ -51,7 +51,7 @@ export function RunPicker({ current, chosen, onChange, onClose }: RunPickerProps
           </li>
         ))}
       </ul>
-      {found.length > FIRST && <p class="muted">{found.length - FIRST} more: search for them.</p>}
+      {matches.length > FIRST && <p class="muted">{matches.length - FIRST} more: search for them.</p>}
     </Dialog>
   );
 }

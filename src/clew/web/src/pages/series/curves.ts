@@ -6,11 +6,11 @@ import { smooth } from "../../plot/smooth";
 import { useColours } from "../../theme";
 import type { Axis, Curve, Refusal, RunId, Runs } from "../../types";
 
-/** A curve that was asked for, and what has come of it so far. */
+/** A requested curve, and its answer so far. */
 export interface Shown {
   id: string;
   run: RunId;
-  runName: string | null; // null: only one run is looked at
+  runName: string | null; // null if only one run is shown
   name: string;
   colour: string;
   curve: Curve | null;
@@ -19,7 +19,7 @@ export interface Shown {
 }
 
 interface Asked {
-  runs: RunId[]; // the one the page is about comes first
+  runs: RunId[]; // the page's own run comes first
   names: string[];
   axis: Axis;
   range: Range | null;
@@ -30,16 +30,16 @@ interface Asked {
 export function useCurves({ runs, names, axis, range, px, weight }: Asked): Shown[] {
   const colour = useColours();
   const nameOf = useRunNames(runs);
-  const wanted = runs.flatMap((run) => names.map((name) => ({ id: JSON.stringify([run, name, axis]), run, name })));
-  const questions = wanted.map(({ id, run, name }) => {
+  const requested = runs.flatMap((run) => names.map((name) => ({ id: JSON.stringify([run, name, axis]), run, name })));
+  const questions = requested.map(({ id, run, name }) => {
     const params = { name, axis, from: range?.[0], to: range?.[1], px };
     return { id, path: runPath(run, "series"), params };
   });
   const answers = useAnswers<Curve>(questions, { live: true });
-  const ids = wanted.map((each) => each.id).join();
+  const ids = requested.map((each) => each.id).join();
   return useMemo(
     () =>
-      wanted.map((each, i) => {
+      requested.map((each, i) => {
         const { data: curve = null, error = null } = answers.get(each.id) ?? {};
         const runName = nameOf(each.run);
         const label = runName === null ? each.name : `${each.name} · ${runName}`;
@@ -60,7 +60,7 @@ function useRunNames(runs: RunId[]): (run: RunId) => string | null {
   };
 }
 
-/** A curve as it is drawn: smoothed if asked for, with the values themselves faint behind it. */
+/** A curve as drawn: optionally smoothed, with the original values faint behind it. */
 export function lineOf(id: string, label: string, colour: string, curve: Curve, weight: number): Line {
   const smoothed = weight > 0;
   const band = curve.low && curve.high ? [{ low: curve.low, high: curve.high, strength: smoothed ? 0.1 : 0.2 }] : [];

@@ -1,7 +1,7 @@
 import { count, counted } from "../../format";
 import type { Axis, Curve } from "../../types";
 
-/** What a plot leaves out, and how it was drawn. */
+/** A note on what a plot leaves out and how it was drawn. */
 export function footText(curves: Curve[], asked: Axis, shown: Axis, log: boolean): string {
   if (curves.length === 0) return "";
   const sum = (of: (curve: Curve) => number) => curves.reduce((all, curve) => all + of(curve), 0);

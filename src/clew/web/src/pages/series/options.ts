@@ -2,12 +2,12 @@ import { setParams } from "../../router";
 import type { Range } from "../../plot/lines";
 import type { Axis } from "../../types";
 
-/** How curves are looked at. It stands in the page's address. */
+/** The options for showing curves, which are kept in the page's address. */
 export interface Options {
   axis: Axis;
   log: boolean;
-  split: boolean; // a plot for each name
-  weight: number; // of smoothing
+  split: boolean; // one plot per name
+  weight: number; // the weight of smoothing
 }
 
 export const AXES: { value: Axis; text: string }[] = [
@@ -39,7 +39,7 @@ export function setOptions({ axis, log, split, weight }: Partial<Options>): void
   });
 }
 
-/** What was zoomed to when the address was made. */
+/** The zoomed range in the address. */
 export function rangeOf(params: URLSearchParams): Range | null {
   const [from, to] = [params.get("from"), params.get("to")].map((text) => (text === null ? NaN : Number(text)));
   return from < to ? [from, to] : null;

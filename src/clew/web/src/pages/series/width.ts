@@ -1,7 +1,7 @@
 import type { RefObject } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 
-/** The width of an element in steps of 200 px, so that a little resizing asks nothing anew. */
+/** The width of an element in steps of 200 px, so that small changes of size send no new requests. */
 export function useWidth(box: RefObject<HTMLElement | null>): number {
   const [px, setPx] = useState(() => rounded(window.innerWidth));
   useLayoutEffect(() => {

@@ -1,5 +1,5 @@
-// The source of a call with the values recorded at each line, and a slider through its changes, one after another. A
-// report holds them as they were at the end, and has no slider.
+// The source of a call with the values recorded at each line, and a slider through its changes. A report holds only
+// the final values, and has no slider.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { runPath, theReport, useAnswer } from "../../api";
@@ -10,7 +10,7 @@ import { CodeLines } from "./CodeLines";
 import { Player } from "./Player";
 import "../../styles/source.css";
 
-/** After how many changes of the call: so many, or up to a value of a series, or all. */
+/** The number of changes to show: a given number, up to a value of a series, or all. */
 export interface Moment {
   at: number | null;
   of: string | null;
@@ -20,8 +20,8 @@ export interface Moment {
 export const AFTER_ALL: Moment & Params = { at: null, of: null, nth: null };
 
 export function momentOf(params: URLSearchParams): Moment {
-  const whole = (key: string) => (/^\d+$/.test(params.get(key) ?? "") ? Number(params.get(key)) : null);
-  return { at: whole("at"), of: params.get("of"), nth: whole("nth") };
+  const integerParam = (key: string) => (/^\d+$/.test(params.get(key) ?? "") ? Number(params.get(key)) : null);
+  return { at: integerParam("at"), of: params.get("of"), nth: integerParam("nth") };
 }
 
 function asked(call: CallId, { at, of, nth }: Moment): Params {
@@ -86,8 +86,8 @@ function SourceBody({ run, source }: { run: RunId; source: Source }) {
 export function byLine(values: LineValue[]): Map<number, LineValue[]> {
   const lines = new Map<number, LineValue[]>();
   for (const value of values) {
-    const here = lines.get(value.line);
-    if (here) here.push(value);
+    const lineValues = lines.get(value.line);
+    if (lineValues) lineValues.push(value);
     else lines.set(value.line, [value]);
   }
   return lines;

@@ -1,4 +1,4 @@
-// All about one call: how it was reached, what went in and came out; and under it its source.
+// Details of one call: its callers, inputs and result, and its source below.
 
 import { useState } from "preact/hooks";
 import { runPath, useAnswer } from "../../api";
@@ -84,7 +84,7 @@ function Facts({ call }: { call: CallNode }) {
   );
 }
 
-/** What went in and what came out; a click shows all that is known of one. */
+/** Inputs and result; a click shows one value in full. */
 function Values({ values, returned }: { values: Named[]; returned: boolean }) {
   const [open, setOpen] = useState<number | null>(null);
   return (

@@ -8,7 +8,7 @@ import { anyFilter, NO_FILTERS, SLOW, type Filters } from "./filters";
 
 type By = "function" | "name";
 
-/** Search, and what else the calls must be. All of it stands in the address. */
+/** Search and further filters of calls, all kept in the address. */
 export function FilterBar({ run, filters, found }: { run: RunId; filters: Filters; found: number | null }) {
   const [by, setBy] = useState<By>(filters.name && !filters.function ? "name" : "function");
   const other: By = by === "function" ? "name" : "function";
@@ -57,15 +57,15 @@ export function FilterBar({ run, filters, found }: { run: RunId; filters: Filter
   );
 }
 
-/** One that was written into the address by hand is kept. */
+/** A value typed into the address by hand is kept. */
 function slowOptions(slow: string) {
   return SLOW.some((each) => each.value === slow) ? SLOW : [...SLOW, { value: slow, text: `≥ ${slow} s` }];
 }
 
-/** Only where the run has stages. */
+/** Shown only if the run has stages. */
 function StageSelect({ run, stage }: { run: RunId; stage: string }) {
-  const there = useOverview()?.pages.pipeline ?? false;
-  const { data } = useAnswer<Pipeline>(there ? runPath(run, "pipeline") : null);
+  const hasStages = useOverview()?.pages.pipeline ?? false;
+  const { data } = useAnswer<Pipeline>(hasStages ? runPath(run, "pipeline") : null);
   const names = data?.stages.map((each) => each.name) ?? [];
   if (names.length === 0 && !stage) return null;
   const all = stage && !names.includes(stage) ? [...names, stage] : names;

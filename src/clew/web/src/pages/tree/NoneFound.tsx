@@ -6,7 +6,7 @@ import { NO_FILTERS, type Filters } from "./filters";
 
 const OFFERED = 12;
 
-/** A name that is not there is no mishap: somebody is still typing it. */
+/** An unknown name is not an error: the user may still be typing it. */
 export function NoneFound({ filters, told }: { filters: Filters; told?: Refusal }) {
   const names = useOverview()?.names.map((each) => each.name) ?? [];
   const meant =
@@ -30,7 +30,7 @@ export function NoneFound({ filters, told }: { filters: Filters; told?: Refusal 
   );
 }
 
-/** A title has no place for code, and a sentence that goes on in the remedy ends here. */
+/** Remove code marks for use as a title, and end a sentence that continues in the remedy. */
 function plain(text: string): string {
   return text.replaceAll("`", "").replace(/;$/, ".");
 }

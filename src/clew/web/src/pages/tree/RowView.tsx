@@ -1,4 +1,4 @@
-// One row of the tree: a call, a change, a fold, or what is not here yet.
+// One row of the tree: a call, a change, a fold, or a placeholder while loading.
 
 import { memo } from "preact/compat";
 import { count, counted, duration } from "../../format";
@@ -9,12 +9,12 @@ import type { NodeRow, Row } from "./rows";
 
 interface RowProps {
   row: Row;
-  line: number; // of the screen's list
+  line: number; // in the list on the screen
   onToggle: (row: NodeRow) => void;
   onAgain: (partKey: string) => void;
 }
 
-/** Drawn again only when the row is another one: scrolling stays quick. */
+/** Redrawn only if the row changes, which keeps scrolling fast. */
 export const RowView = memo(function RowView({ row, line, onToggle, onAgain }: RowProps) {
   return (
     <>
@@ -44,7 +44,7 @@ function NoteView({ problem, again }: { problem: string | null; again: () => voi
 function NodeView({ row, onToggle }: { row: NodeRow; onToggle: (row: NodeRow) => void }) {
   const { node } = row.item;
   const toggle = (event: MouseEvent) => {
-    event.stopPropagation(); // the row itself chooses the call
+    event.stopPropagation(); // a click on the row selects the call
     onToggle(row);
   };
   return (
@@ -176,7 +176,7 @@ function Time({ seconds, scale, bad }: { seconds: number | null; scale: number; 
   );
 }
 
-/** For readers of the screen: what the row says, in words. */
+/** The text of the row for screen readers. */
 export function spoken(row: Row): string {
   if (row.kind === "hole") return `${count(row.count)} not loaded`;
   if (row.kind === "note") return row.problem ?? "loading";

@@ -1,12 +1,12 @@
-// What is known of the children of one parent: stretches that were loaded, and holes between them. Nothing here knows
-// of the screen or of the server.
+// The loaded children of one parent: stretches of siblings, and holes between them. Independent of the screen and the
+// server.
 
 import type { Branch, TreeNode } from "../../types";
 
 export interface Item {
   key: string;
-  at: number; // its place among its siblings; a fold's is that of its first
-  span: number; // siblings it stands for: 1, or a fold's count
+  at: number; // its index among its siblings; for a fold that of its first sibling
+  span: number; // the number of siblings it stands for: 1, or the count of a fold
   node: TreeNode;
 }
 
@@ -21,8 +21,8 @@ export interface Part {
   key: string;
   parent: string | null;
   from: number;
-  to: number | null; // null: not asked yet
-  folding: boolean; // whether the server may fold repeated siblings in it
+  to: number | null; // null: not requested yet
+  folding: boolean; // whether the server may fold repeated siblings
   stretches: Stretch[]; // in order, never overlapping
 }
 
@@ -30,7 +30,7 @@ export function emptyPart(key: string, parent: string | null): Part {
   return { key, parent, from: 0, to: null, folding: true, stretches: [] };
 }
 
-/** The siblings a fold stands for, one by one. */
+/** The part for the siblings of a fold, shown one by one. */
 export function foldPart(item: Item, parent: string | null): Part {
   return { key: item.key, parent, from: item.at, to: item.at + item.span, folding: false, stretches: [] };
 }
@@ -52,20 +52,20 @@ export function itemsOf(branch: Branch, parent: string | null): Item[] {
 
 function endOf(branch: Branch, items: Item[], part: Part): number {
   const last = items[items.length - 1];
-  const told = branch.next ?? (part.folding ? branch.total : (part.to ?? branch.total));
+  const knownEnd = branch.next ?? (part.folding ? branch.total : (part.to ?? branch.total));
   const shown = last ? last.at + last.span : branch.offset;
-  return Math.max(told, shown);
+  return Math.max(knownEnd, shown);
 }
 
-/** The part with one more answer in it; what was known of the same siblings gives way to the new. */
+/** The part with one more answer, which replaces what was loaded for the same siblings. */
 export function withBranch(part: Part, branch: Branch): Part {
   const items = itemsOf(branch, part.parent);
   const from = branch.offset;
   const to = endOf(branch, items, part);
-  const kept = part.stretches.flatMap((stretch) => without(stretch, from, to));
-  const stretches = to > from ? [...kept, { from, to, items }] : kept;
+  const remaining = part.stretches.flatMap((stretch) => without(stretch, from, to));
+  const stretches = to > from ? [...remaining, { from, to, items }] : remaining;
   stretches.sort((a, b) => a.from - b.from);
-  // A fold keeps its own end: the parent may have grown behind it.
+  // A fold keeps its end, even if the parent has grown since.
   const end = part.folding ? Math.max(branch.total, to) : part.to;
   return { ...part, to: end, stretches };
 }
@@ -92,7 +92,7 @@ export function holesOf(part: Part): [number, number][] {
   return holes;
 }
 
-/** The item that holds a sibling, or nothing where that is not loaded. */
+/** The item that holds a sibling, if it is loaded. */
 export function itemAt(part: Part, at: number): Item | undefined {
   const stretch = part.stretches.find((each) => each.from <= at && at < each.to);
   return stretch?.items.find((item) => item.at <= at && at < item.at + item.span);
@@ -106,7 +106,7 @@ export function itemOfCall(part: Part, call: string): Item | undefined {
   return undefined;
 }
 
-/** How many changes there are up to a sibling, itself included; null where one before it is folded or not loaded. */
+/** The number of changes up to a sibling, inclusive; null if an earlier one is folded or not loaded. */
 export function changesUpTo(part: Part, at: number): number | null {
   let next = 0;
   let found = 0;
@@ -121,7 +121,7 @@ export function changesUpTo(part: Part, at: number): number | null {
   return next === at + 1 ? found : null;
 }
 
-/** Whether there is anything under it to open. */
+/** Whether it has children to open. */
 export function opens(node: TreeNode): boolean {
   return node.kind === "fold" || (node.kind === "call" && node.inside > 0);
 }

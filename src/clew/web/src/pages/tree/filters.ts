@@ -1,4 +1,4 @@
-// What of the tree is wanted, as it stands in the address.
+// The filters of the tree, as kept in the address.
 
 import type { Params } from "../../router";
 

@@ -1,4 +1,4 @@
-// What a key does on a row of the tree, as WAI-ARIA has it for role=tree. Going up and down is the list's own.
+// What a key does on a row of the tree, following WAI-ARIA for role=tree. The list itself handles up and down.
 
 import { opens } from "./branches";
 import { rowAtLine, type NodeRow, type Rows } from "./rows";
@@ -9,7 +9,7 @@ export type Act =
   | { kind: "close"; key: string }
   | { kind: "choose"; key: string };
 
-/** What to do, or null where the key means nothing here. `line`: where the cursor is. */
+/** The action of a key at the cursor's `line`, or null if it has none. */
 export function actOf(key: string, rows: Rows, line: number): Act | null {
   const row = rows.rows[rowAtLine(rows, line)];
   if (!row) return null;
@@ -31,7 +31,7 @@ function actOnNode(key: string, rows: Rows, row: NodeRow, line: number): Act | n
   return null;
 }
 
-/** A click, or Enter: a fold has nothing to show but what is in it. */
+/** The action of a click or Enter; on a fold it opens the fold. */
 export function actOfChoice(row: NodeRow): Act {
   if (row.item.node.kind !== "fold") return { kind: "choose", key: row.key };
   return { kind: row.open ? "close" : "open", key: row.key };

@@ -1,5 +1,5 @@
-// The tree while somebody walks in it: what was loaded, what is open, what is being asked for. It asks the server
-// through `ask` and calls `changed` whenever there is something new to draw.
+// The state of the tree while it is browsed: what is loaded, open and requested. It queries the server through `ask`
+// and calls `changed` whenever there is something new to draw.
 
 import type { Branch, CallDetail, Refusal } from "../../types";
 import { emptyPart, foldPart, itemAt, itemOfCall, itemsOf, withBranch, type Item, type Part } from "./branches";
@@ -7,11 +7,11 @@ import { ROOT, rowsOf, type Rows } from "./rows";
 import { findSibling, type Ask } from "./search";
 
 export const PAGE = 200;
-const OPENED_BY_ITSELF = 40; // branches that only lead to what a filter found; more is left to the reader
-const FOLD_COSTS = 10; // of them
-const SOON = 1_000_000; // calls and changes in a call that is opened unasked
+const OPENED_BY_ITSELF = 40; // branches opened automatically because they lead to matches of a filter
+const FOLD_COSTS = 10; // branches that opening a fold counts for
+const SOON = 1_000_000; // the most calls and changes in a call that opens automatically
 
-/** What is opened by itself. */
+/** What opens automatically. */
 export type Leads = "nowhere" | "to calls" | "to values";
 
 export class TreeModel {
@@ -32,7 +32,7 @@ export class TreeModel {
     this.parts.set(ROOT, emptyPart(ROOT, null));
   }
 
-  /** After this nothing is told any more: the page shows another tree. */
+  /** Stop notifying: the page shows another tree. */
   leave(): void {
     this.gone = true;
   }
@@ -48,7 +48,7 @@ export class TreeModel {
     if (only !== null && this.leads === "nowhere") await this.openKey(`call ${only}`);
   }
 
-  /** The call everything lies in, if there is one, and it is soon read. */
+  /** The single root call, if there is one and it is small enough to load at once. */
   onlyRoot(): string | null {
     const { to, stretches } = this.parts.get(ROOT)!;
     const node = to === 1 ? stretches[0]?.items[0]?.node : undefined;
@@ -66,7 +66,7 @@ export class TreeModel {
     this.tell();
   }
 
-  /** Loads what is missing around a sibling. Asked twice for the same place, it asks the server once. */
+  /** Load what is missing around a sibling; repeated calls for the same place send one request. */
   load(partKey: string, at: number, fresh = false): Promise<void> {
     const part = this.parts.get(partKey);
     if (!part) return Promise.resolve();
@@ -94,7 +94,7 @@ export class TreeModel {
     return this.load(partKey, this.parts.get(partKey)?.from ?? 0, true);
   }
 
-  /** The run went on: what is open is asked for again, where it can have grown. */
+  /** The run has grown: request again the open parts that may have grown. */
   async refresh(): Promise<void> {
     const grown = [...this.parts.values()].filter(
       (part) => part.folding && (part.key === ROOT || this.open.has(part.key)),
@@ -105,7 +105,7 @@ export class TreeModel {
     }
   }
 
-  /** Opens the way to a call, and gives the key of its row, or null where it is not to be found. */
+  /** Open all parents of a call, and return the key of its row, or null if it is not found. */
   async reveal(detail: CallDetail, detailOf: (call: string) => Promise<CallDetail>): Promise<string | null> {
     const path = [...detail.parents.map((parent) => parent.id), detail.call.id];
     let partKey = ROOT;
@@ -131,8 +131,8 @@ export class TreeModel {
     await this.load(partKey, this.parts.get(partKey)?.from ?? 0);
     const part = this.parts.get(partKey);
     if (!part || part.to === null) return null;
-    const known = itemOfCall(part, call) ?? this.inOpenFolds(part, call);
-    if (known) return known;
+    const loaded = itemOfCall(part, call) ?? this.inOpenFolds(part, call);
+    if (loaded) return loaded;
     const at = await findSibling(this.ask, parent, part.to, call, await start());
     return at === null ? null : this.showSibling(partKey, parent, at, call);
   }
@@ -181,7 +181,7 @@ export class TreeModel {
     const part = this.parts.get(partKey);
     if (!part || this.gone) return;
     if (!part.folding && branch.nodes.some((node) => node.kind === "fold")) {
-      // It would hold itself, and be opened for ever.
+      // The fold would contain itself, and be opened forever.
       this.fail(partKey, new Error("The answer is folded again: what is in it cannot be shown."));
       return;
     }
@@ -194,7 +194,7 @@ export class TreeModel {
     if (this.leads !== "nowhere") this.followLeads(now, branch);
   }
 
-  /** In a run that goes on, an opened fold may have got more siblings. */
+  /** In a running run, an open fold may have gained siblings. */
   private growFolds(part: Part): void {
     for (const { items } of part.stretches) {
       for (const item of items) {
@@ -233,7 +233,7 @@ function refusalOf(problem: unknown): Refusal {
   return refusal ?? { error: problem instanceof Error ? problem.message : String(problem), remedy: "", slug: "" };
 }
 
-/** Where to begin, so that what is known before `at` on its page is not asked for again. */
+/** The offset to start at, so that siblings before `at` that are already loaded are not requested again. */
 function firstMissing(part: Part, offset: number, at: number): number {
   const before = part.stretches.filter((stretch) => stretch.to > offset && stretch.to <= at);
   return before.reduce((start, stretch) => Math.max(start, stretch.to), offset);

@@ -1,5 +1,5 @@
-// The open part of the tree as one long list of rows, as the screen needs it. A hole of a million siblings is one
-// entry here, so that nothing costs more than what was loaded.
+// The open part of the tree as one list of rows for the screen. A hole of a million siblings is one entry, so that the
+// cost depends only on what is loaded.
 
 import type { Refusal } from "../../types";
 import { holesOf, opens, type Item, type Part } from "./branches";
@@ -9,11 +9,11 @@ export interface NodeRow {
   key: string;
   level: number;
   item: Item;
-  parentKey: string | null; // the row it hangs under
+  parentKey: string | null; // the row of its parent
   partKey: string;
   open: boolean;
   setSize: number;
-  scale: number; // seconds that a full bar stands for: the parent's duration
+  scale: number; // seconds of a full bar: the parent's duration
 }
 
 export interface HoleRow {
@@ -26,7 +26,7 @@ export interface HoleRow {
 }
 
 export interface NoteRow {
-  kind: "note"; // a part that is being loaded, or that could not be
+  kind: "note"; // a part that is loading or failed to load
   level: number;
   partKey: string;
   parentKey: string | null;
@@ -37,7 +37,7 @@ export type Row = NodeRow | HoleRow | NoteRow;
 
 export interface Rows {
   rows: Row[];
-  starts: number[]; // the line of each row; a hole takes as many lines as it has siblings
+  starts: number[]; // the line of each row; a hole takes one line per sibling
   lines: number;
   place: Map<string, number>; // from the key of a node to its index in `rows`
 }
@@ -79,7 +79,7 @@ function addPart(
     return;
   }
   const scale = outer ?? longest(part);
-  const holes = problem === null ? holesOf(part) : []; // else what is there is shown, and why there is no more
+  const holes = problem === null ? holesOf(part) : []; // after an error, only what is loaded is shown, with the error
   let next = 0;
   const addHolesBefore = (at: number): void => {
     for (let hole = holes[next]; hole && hole[0] < at; hole = holes[++next]) {
@@ -107,12 +107,12 @@ function addItem(
   const setSize = (part.to ?? part.from) - part.from;
   add(made, { kind: "node", key: item.key, level, item, parentKey, partKey: part.key, open, setSize, scale });
   if (!open) return;
-  // The siblings in a fold are still inside the same call: their bars keep its scale.
+  // Siblings in a fold belong to the same call, so their bars keep its scale.
   const inner = item.node.kind === "call" ? item.node.duration : scale;
   addPart(made, state, item.key, item.key, level + 1, inner);
 }
 
-/** At the top there is no parent: the longest call fills the bar. */
+/** Roots have no parent: the longest root fills the bar. */
 function longest(part: Part): number {
   let most = 0;
   for (const stretch of part.stretches) {

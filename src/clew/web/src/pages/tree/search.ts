@@ -1,4 +1,4 @@
-// What the tree asks the server for; and how it finds one call among a million siblings.
+// The requests of the tree, and the search for one call among a million siblings.
 
 import type { Branch } from "../../types";
 
@@ -11,16 +11,16 @@ export interface BranchQuery {
 
 export type Ask = (query: BranchQuery) => Promise<Branch>;
 
-const WINDOW = 64; // siblings looked at together
+const WINDOW = 64; // siblings requested together
 
 interface Span {
   low: number; // the sibling is at one of low … high
   high: number;
-  before: number | null; // when the call before them began, and the one behind them
+  before: number | null; // start times of the calls just before and after this range
   after: number | null;
 }
 
-/** Siblings lie in the order they began, so a few questions are enough. Null where the call is not among them. */
+/** Siblings are in order of their start, so a few requests are enough. Null if the call is not among them. */
 export async function findSibling(
   ask: Ask,
   parent: string | null,
@@ -42,9 +42,9 @@ export async function findSibling(
   return null;
 }
 
-/** Where to look next: by its time, as if calls came evenly; now and then in the middle, for they may not. */
+/** Where to look next: interpolated by time, and now and then in the middle, because calls may be uneven. */
 function guess({ low, high, before, after }: Span, start: number, halve: boolean): number {
-  if (before !== null && after === null && !halve) return Math.max(low, high - WINDOW); // when do they end?
+  if (before !== null && after === null && !halve) return Math.max(low, high - WINDOW); // find out when the siblings end
   const even = before !== null && after !== null && after > before ? (start - before) / (after - before) : 0.5;
   const share = halve ? 0.5 : Math.min(1, Math.max(0, even));
   const middle = low + share * (high - low) - WINDOW / 2;

@@ -5,12 +5,12 @@ import { anyFilter, asParams, type Filters } from "./filters";
 import { type Leads, TreeModel } from "./model";
 import type { BranchQuery } from "./search";
 
-/** The tree of a run under a filter; another run or filter is another tree. Grows with the run. */
+/** The tree of a run under a filter, updated while the run grows; another run or filter makes a new tree. */
 export function useTree(run: RunId, filters: Filters): TreeModel {
   const [, draw] = useReducer((turn: number) => turn + 1, 0);
   const { version } = useContext(LiveContext);
-  const wanted = JSON.stringify(filters);
-  const model = useMemo(() => new TreeModel(asker(run, filters), () => draw(null), leadsOf(filters)), [run, wanted]);
+  const filterKey = JSON.stringify(filters);
+  const model = useMemo(() => new TreeModel(asker(run, filters), () => draw(null), leadsOf(filters)), [run, filterKey]);
   useEffect(() => {
     void model.start();
     return () => model.leave();
@@ -27,6 +27,6 @@ function leadsOf(filters: Filters): Leads {
 
 function asker(run: RunId, filters: Filters) {
   return ({ parent, offset, limit, fold }: BranchQuery) =>
-    // A report holds the answers to just these questions, page by page.
+    // A report holds exactly these answers, page by page.
     get<Branch>(runPath(run, "tree"), { ...asParams(filters), parent, offset, limit, fold: fold ? null : 0 });
 }
