@@ -401,24 +401,24 @@ def outcomes(world: int, folder: Path) -> dict[str, list[str]]:
     """Scenario -> how it ended on each rank that came to its end."""
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path), "CLEW_STRICT": "1"}
     command = [sys.executable, __file__]
-    started = [
+    processes = [
         subprocess.Popen([*command, str(rank), str(world), str(folder)], env=env, stderr=subprocess.PIPE)
         for rank in range(world)
     ]
     try:
-        said = [process.communicate(timeout=60)[1].decode() for process in started]
+        stderr_texts = [process.communicate(timeout=60)[1].decode() for process in processes]
     finally:
-        for process in started:
+        for process in processes:
             process.kill()
             process.communicate()
-    batches_by_rank: dict[str, list[str]] = {}
+    errors_by_scenario: dict[str, list[str]] = {}
     for rank in range(world):
         path = folder / f"{rank}.jsonl"
-        assert path.exists(), said[rank]
+        assert path.exists(), stderr_texts[rank]
         for line in path.read_text().splitlines():
             name, error = json.loads(line)
-            batches_by_rank.setdefault(name, []).append(error)
-    return batches_by_rank
+            errors_by_scenario.setdefault(name, []).append(error)
+    return errors_by_scenario
 
 
 @pytest.fixture(scope="module")
