@@ -113,7 +113,7 @@ def _argument_nodes(opened: OpenedRun, shard: ShardCalls, local: Rows, detailed:
     counts, rows = hidden_rows(shard, shard.start("call")[local], INPUT)
     rows = rows + int(view.table.offsets[shard.shard])
     names = view.table.names_of(rows)
-    boxes = _boxes_of_rows(opened, rows, names, detailed)
+    boxes = _value_boxes(opened, rows, names, detailed)
     value_ids = shard.start("args")[local].tolist()
     out, position = [], 0
     for index, count in enumerate(counts):
@@ -130,7 +130,7 @@ def _argument_nodes(opened: OpenedRun, shard: ShardCalls, local: Rows, detailed:
     return out
 
 
-def _boxes_of_rows(opened: OpenedRun, rows: Rows, names: list[str], detailed: bool) -> list[dict[str, Any]]:
+def _value_boxes(opened: OpenedRun, rows: Rows, names: list[str], detailed: bool) -> list[dict[str, Any]]:
     if not detailed:
         return boxes_of_rows(opened.tables, rows)
     return [box_of_row(opened.tables, row, name) for row, name in zip(rows.tolist(), names, strict=True)]
@@ -160,7 +160,7 @@ def _errors_and_results(opened: OpenedRun, shard: ShardCalls, ids: Rows, detaile
     last = np.cumsum(counts)[with_output] - 1
     rows = rows[last] + int(view.table.offsets[shard.shard])
     for index, box in zip(
-        with_output, _boxes_of_rows(opened, rows, ["return"] * len(with_output), detailed), strict=True
+        with_output, _value_boxes(opened, rows, ["return"] * len(with_output), detailed), strict=True
     ):
         results[index] = box
     return errors, results

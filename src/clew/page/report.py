@@ -73,7 +73,7 @@ def make_report(
     parts = _chosen_parts(without)
     contents = _Contents(folder, parse_size(limit, "limit") - len(page) - 4_096, parts)
     contents.add_basics()
-    kinds_by_name = contents.names(names)
+    kinds_by_name = contents.select_names(names)
     for part in parts:
         contents.add(part, kinds_by_name)
     return _write_file(Path(path), page, contents)
@@ -113,7 +113,7 @@ def _write_file(path: Path, page: bytes, contents: _Contents) -> WrittenReport:
 
 
 def embed_answers(page: bytes, content: dict[str, Any], title: str) -> bytes:
-    """The page with the answers embed_answers. They contain no `<`, so no text in them can end their element."""
+    """The page with the answers embedded. They contain no `<`, so no text in them can end their element."""
     data = as_json(content).replace(b"<", b"\\u003c")
     script = b'<script id="clew-report" type="application/json">' + data + b"</script>\n"
     guard = b'<meta http-equiv="Content-Security-Policy" content="%s">\n' % escape(policy(page, "'none'")).encode()
@@ -174,7 +174,7 @@ class _Contents:
         except ClewError:
             return None
 
-    def names(self, requested: str | Sequence[str] | None) -> dict[str, str]:
+    def select_names(self, requested: str | Sequence[str] | None) -> dict[str, str]:
         """Name → kind of the requested series, which may be given as patterns."""
         with self._shelf.opened(self.id) as opened:
             all_names = opened.run.names

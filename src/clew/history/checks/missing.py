@@ -25,9 +25,8 @@ def missing_values(evidence: Evidence) -> Iterator[Finding]:
 
 def _calls_that_made_nan(evidence: Evidence) -> Iterable[list[Passage]]:
     """Calls that turned finite inputs into NaN or Inf, grouped by function; only the innermost ones."""
-    makers = _without_forwarders(
-        evidence, [passage for passage in evidence.passages if _made_broken(evidence, passage)]
-    )
+    broken = [passage for passage in evidence.passages if _made_broken(evidence, passage)]
+    makers = _without_forwarders(evidence, broken)
     outer = {id(above) for passage in makers for above in evidence.ancestors(passage)}
     groups: dict[tuple[str, str], list[Passage]] = {}
     for passage in makers:
@@ -49,9 +48,8 @@ def _without_forwarders(evidence: Evidence, makers: list[Passage]) -> list[Passa
 
 
 def _made_broken(evidence: Evidence, passage: Passage) -> bool:
-    return _bad_leaf(evidence.outputs(passage)) is not None and not any(
-        leaf.broken for leaf in evidence.inputs(passage)
-    )
+    gave_broken = _bad_leaf(evidence.outputs(passage)) is not None
+    return gave_broken and not any(leaf.broken for leaf in evidence.inputs(passage))
 
 
 def _bad_leaf(leaves: list[Leaf]) -> Leaf | None:
@@ -77,18 +75,9 @@ def _finding_of_makers(evidence: Evidence, passages: list[Passage]) -> Finding:
         level: Level = "note" if is_model(first) and _only_below(leaf) else "warning"
         text = f"{description}, and all it was given is finite.{repeated}"
         return make_finding("nan-appears", first, text, _remedy(evidence, first), level=level, items=bad_items)
-    text, level = (
-        f"{description}, from the data itself{_model_clause(evidence, first)}.{repeated}",
-        _level_of_data(evidence, first),
-    )
-    return make_finding(
-        "nan-in-data",
-        first,
-        text,
-        "Leave these items out, or fill the gaps before the model.",
-        level=level,
-        items=bad_items,
-    )
+    text = f"{description}, from the data itself{_model_clause(evidence, first)}.{repeated}"
+    remedy, level = "Leave these items out, or fill the gaps before the model.", _level_of_data(evidence, first)
+    return make_finding("nan-in-data", first, text, remedy, level=level, items=bad_items)
 
 
 def _describe(leaf: Leaf, fallback: str, passage: Passage, items: Sequence[Any]) -> str:
@@ -160,13 +149,10 @@ def _calls_that_received_nan(evidence: Evidence) -> Iterable[list[Passage]]:
     for passage in evidence.passages:
         # The inputs of a nested call are covered by the outer call.
         outermost = next(evidence.ancestors(passage), None) is None
-        if (
-            outermost
-            and not broken_items & _keys(passage)
-            and any(leaf.broken for leaf in _unmasked_inputs(evidence, passage))
-        ):
+        inputs = _unmasked_inputs(evidence, passage)
+        if outermost and not broken_items & _keys(passage) and any(leaf.broken for leaf in inputs):
             groups.setdefault((passage.stage, passage.function), []).append(passage)
-        if _bad_leaf([*_unmasked_inputs(evidence, passage), *evidence.outputs(passage)]) is not None:
+        if _bad_leaf([*inputs, *evidence.outputs(passage)]) is not None:
             broken_items.update(_keys(passage))
     return groups.values()
 

@@ -1,4 +1,4 @@
-// The frame around every page: what is looked at, where one can go, the theme, the keys.
+// The frame around every page: title, navigation, theme and keys.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
@@ -110,7 +110,7 @@ function RunPages({ route, onHelp }: { route: Extract<Route, { page: "run" }>; o
   );
 }
 
-/** Whatever page is looked at: what is missing there may be missing because it cannot be read. */
+/** Shown on every page of a damaged run: data may be missing because it cannot be read. */
 function Damage({ run, problems }: { run: RunId; problems: string[] }) {
   if (problems.length === 0) return null;
   return (
@@ -123,7 +123,7 @@ function Damage({ run, problems }: { run: RunId; problems: string[] }) {
   );
 }
 
-/** Every tab, and whether the run has something for it. */
+/** Every tab, and whether the run has data for it. */
 function tabsOf(overview: Overview): [Tab, string, boolean][] {
   const tensors = overview.names.some((name) => name.kind === "tensor");
   const series = overview.pages.series && overview.names.some((name) => name.kind !== "tensor");

@@ -1,4 +1,4 @@
-// Two runs side by side: whether they are equal, where they first differ, and where they agree.
+// The comparison of two runs: whether they are equal, where they first differ, and where they agree.
 
 import { useAnswer } from "../api";
 import type { Diff } from "../difftypes";

@@ -1,4 +1,4 @@
-// What was not recorded and why, what is the matter with the run, and all that is known about how it was made.
+// What was not recorded and why, problems of the run, and its metadata.
 
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";

@@ -1,4 +1,4 @@
-// What every stage made of every item, and what check() has to say about it.
+// The inputs and outputs of every item at every stage, and the findings of check().
 
 import { useMemo, useState } from "preact/hooks";
 import { runPath, useAnswer, useOverview } from "../api";
@@ -138,7 +138,7 @@ function Pager({ pipeline }: { pipeline: Answer }) {
   );
 }
 
-/** The items whose name, source or files hold the text. */
+/** The items whose id, source or files contain the text. */
 function fitting(pipeline: Answer, search: string): number[] {
   const searchText = search.trim().toLowerCase();
   const all = pipeline.items.map((_, index) => index);

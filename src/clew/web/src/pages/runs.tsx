@@ -1,4 +1,4 @@
-// All runs of a folder: find one, open it, put it in order, or choose two to compare.
+// All runs of a folder: search, sort, open and manage them, or select two to compare.
 
 import { useMemo, useState } from "preact/hooks";
 import { useAnswer, usePolling } from "../api";
@@ -18,8 +18,8 @@ const COLUMNS: { sort: Sort; text: string; number?: boolean }[] = [
   { sort: "size", text: "Size", number: true },
 ];
 
-const FIRST = 300; // rows drawn at once; the rest on demand
-const LOOK = 3000; // ms between two looks at the folder
+const FIRST = 300; // rows drawn initially; the rest on demand
+const LOOK = 3000; // ms between two polls of the folder
 
 type Doing = { what: "rename" | "tags" | "delete"; run: RunRow };
 

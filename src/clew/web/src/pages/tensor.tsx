@@ -1,4 +1,4 @@
-// Tensors over time: bands of their statistics, their histograms, and the values of one of them.
+// Tensors over time: bands of their statistics, histograms, and the values of one tensor.
 
 import { useMemo, useRef, useState } from "preact/hooks";
 import { useSettled } from "../answers";
@@ -137,13 +137,13 @@ function OneTensor({ run, name, params }: { run: RunId; name: string; params: UR
   );
 }
 
-/** The tensors whose values can be looked at: they were kept, and are in the report, if it is one. */
+/** The tensors whose values are available: they were kept and, in a report, included. */
 function keptOf(data: TensorCurve, run: RunId): number[] {
   const path = runPath(run, "slice");
   return data.index.filter((index, i) => data.full[i] && has(path, { name: data.name, index }));
 }
 
-/** The tensor asked for; else the last whose values were kept; else the last. */
+/** The requested tensor; else the last whose values were kept; else the last. */
 function indexOf(text: string | null, data: TensorCurve | null, kept: number[]): number | null {
   if (text !== null && /^\d+$/.test(text)) return Number(text);
   return kept.at(-1) ?? data?.index.at(-1) ?? null;
@@ -153,7 +153,7 @@ function nearestTo(x: number[], value: number): number {
   return x.reduce((best, each, i) => (Math.abs(each - value) < Math.abs(x[best] - value) ? i : best), 0);
 }
 
-/** The mean as a line, with a band of one standard deviation in a band from the lowest to the highest. */
+/** The mean as a line, inside bands of one standard deviation and of the whole range. */
 export function bandsOf(data: TensorCurve, colour: string): Line {
   const around = (sign: number) =>
     data.mean.map((mean, i) => (mean === null || data.std[i] === null ? null : mean + sign * data.std[i]));

@@ -1,4 +1,4 @@
-// Where two runs agree and where not: by place as a tree, by step as a strip.
+// Where two runs agree and differ: by place as a tree, by step as a strip.
 
 import { useMemo, useState } from "preact/hooks";
 import type { Agreement } from "../../difftypes";
@@ -7,7 +7,7 @@ import { classes, Icon, VirtualList } from "../../ui";
 import { heatOf, linesOf, num, openAtFirst, type TreeLine } from "./told";
 
 const ROW = 26;
-const TALLEST = 16; // rows in sight
+const TALLEST = 16; // visible rows
 
 export function Places({ root }: { root: Agreement }) {
   const [open, setOpen] = useState<ReadonlySet<string>>(() => openAtFirst(root));
@@ -71,7 +71,7 @@ function Line({ line }: { line: TreeLine }) {
   );
 }
 
-/** The steps side by side, as long as they are many. */
+/** The agreement by step, as cells side by side. */
 export function Steps({ root }: { root: Agreement }) {
   if (root.children.length === 0) return null;
   const first = root.children[0];

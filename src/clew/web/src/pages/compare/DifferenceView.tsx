@@ -1,4 +1,4 @@
-// One difference in full: where, in which calls, from what inputs, both values, how far apart.
+// One difference in detail: its place, calls and inputs, both values, and their distance.
 
 import type { Difference, DiffSide } from "../../difftypes";
 import { place } from "../../format";
@@ -39,7 +39,7 @@ export function DifferenceView({ one, a, b }: DifferenceViewProps) {
   );
 }
 
-/** Whether there is a curve of it. */
+/** Whether the value has a curve. */
 function isNumber(text: string): boolean {
   return text.trim() !== "" && (!Number.isNaN(Number(text)) || /^[+-]?(nan|inf(inity)?)$/i.test(text));
 }

@@ -1,4 +1,4 @@
-// The differences page by page, and what could not be laid side by side.
+// The differences page by page, and the values that could not be compared.
 
 import { useState } from "preact/hooks";
 import type { Diff, Difference, Missing } from "../../difftypes";

@@ -1,4 +1,4 @@
-// Which runs, and how strict. All of it stands in the address.
+// The choice of runs and tolerances, all kept in the address.
 
 import { useEffect, useState } from "preact/hooks";
 import { useAnswer } from "../../api";
@@ -96,7 +96,7 @@ function Tolerances({ params }: { params: URLSearchParams }) {
   );
 }
 
-/** Told when one leaves it or presses Enter: a comparison may take a while. */
+/** A field that applies its value on blur or Enter, because a comparison may take a while. */
 function TextField({
   id,
   label,

@@ -1,4 +1,4 @@
-// What a stage made of an item: at a glance in the grid, in full beside it.
+// An item in a stage: a summary in the grid, and the details beside it.
 
 import { counted, duration, place } from "../../format";
 import type { Cell, Named, Pipeline } from "../../types";

@@ -6,7 +6,7 @@ import { sentence } from "../sentence";
 
 const AT_ONCE = 3;
 
-/** What check() found, with what to do about it. */
+/** The findings of check(), with remedies. */
 export function Findings({ findings }: { findings: Finding[] }) {
   const [all, setAll] = useState(false);
   if (findings.length === 0) return null;

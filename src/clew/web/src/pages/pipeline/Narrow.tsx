@@ -1,4 +1,4 @@
-// One item at a time, its stages one under the other: for where a table would not fit.
+// One item at a time with its stages below each other, for screens too narrow for a table.
 
 import { counted } from "../../format";
 import type { Pipeline } from "../../types";

@@ -10,7 +10,7 @@ import { placeOf, stepped, type Chosen, type Grid } from "./grid";
 interface WideProps {
   pipeline: Pipeline;
   grid: Grid;
-  items: number[]; // those that fit the search
+  items: number[]; // the indices of the items that match the search
   chosen: Chosen | null;
   onChoose: (chosen: Chosen | null) => void;
 }

@@ -1,11 +1,11 @@
-// A pipeline as a grid: what stands in each cell, which findings belong to which stage, what a cell shows at once.
+// A pipeline as a grid: the content of each cell, the findings of each stage, and the summary of a cell.
 
 import type { Cell, Finding, Named, Pipeline } from "../../types";
 
 export interface Grid {
-  cells: Map<string, Cell[]>; // by place; several where a stage saw an item more than once
+  cells: Map<string, Cell[]>; // by position; several if a stage handled an item more than once
   marks: Map<number, Finding[]>; // by stage
-  loose: Finding[]; // of no stage that is shown
+  loose: Finding[]; // findings that belong to no stage shown
 }
 
 export const placeOf = (item: number, stage: number): string => `${item} ${stage}`;
@@ -31,13 +31,13 @@ export function gridOf(pipeline: Pipeline): Grid {
 
 export interface Glance {
   picture: Named | null;
-  values: Named[]; // a few of the others
-  more: number; // that are not among them
+  values: Named[]; // a few of the other values
+  more: number; // the number of values left out
 }
 
 const FEW = 2;
 
-/** What is seen of a cell before it is opened: a picture of what came out, and a few values. */
+/** The summary of a closed cell: a picture of an output, and a few values. */
 export function glanceOf(cell: Cell): Glance {
   const from = cell.outs.length > 0 ? cell.outs : cell.ins;
   const picture = from.find(({ value }) => value.picture) ?? null;
@@ -56,7 +56,7 @@ export interface Chosen {
   stage: number;
 }
 
-/** Where an arrow key leads from a cell; it stays inside the grid. */
+/** The cell that an arrow key leads to, inside the grid. */
 export function stepped(from: Chosen, key: string, items: number, stages: number): Chosen | null {
   const moves: Record<string, [number, number]> = {
     ArrowUp: [-1, 0],
@@ -72,7 +72,7 @@ export function stepped(from: Chosen, key: string, items: number, stages: number
   return { item: clamp(from.item + move[0], items), stage: clamp(from.stage + move[1], stages) };
 }
 
-/** "2:4" in the address. */
+/** Parses a cell such as "2:4" in the address. */
 export function chosenOf(text: string | null, items: number, stages: number): Chosen | null {
   const match = /^(\d+):(\d+)$/.exec(text ?? "");
   if (!match) return null;

@@ -86,7 +86,7 @@ interface AskingProps extends RunDialogProps {
   children: ComponentChildren;
 }
 
-/** A dialog that sends what it holds, says what went wrong, and closes when it is done. */
+/** A dialog that submits a form, shows errors, and closes on success. */
 function Asking({ run, title, verb, what, body, danger, disabled, onClose, onDone, children }: AskingProps) {
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Refusal | null>(null);

@@ -8,7 +8,7 @@ export interface Order {
 
 const SORTS: Sort[] = ["name", "status", "started", "duration", "size"];
 
-/** "-size" is by size, the largest first. */
+/** Parses an order: "-size" sorts by size, largest first. */
 export function orderOf(text: string | null): Order {
   const by = SORTS.find((sort) => sort === text?.replace(/^-/, ""));
   return by ? { by, down: text!.startsWith("-") } : { by: "started", down: true };
@@ -28,7 +28,7 @@ function compared(a: string | number | null, b: string | number | null): number 
   return Number(a ?? -Infinity) - Number(b ?? -Infinity) || 0;
 }
 
-/** Every word must be somewhere in the name, the id, the status, a tag or the error. */
+/** Runs in which every word occurs in the name, id, status, a tag or the error. */
 export function fitting(runs: RunRow[], search: string): RunRow[] {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   return runs.filter((run) => {
@@ -38,7 +38,7 @@ export function fitting(runs: RunRow[], search: string): RunRow[] {
   });
 }
 
-/** "key: value" a line; a line without a colon is a tag without a value. */
+/** Parses tags: one "key: value" per line; a line without a colon is a tag without a value. */
 export function tagsOf(text: string): Record<string, string> {
   const pairs = text
     .split("\n")

@@ -9,7 +9,7 @@ interface CodeLinesProps {
   run: RunId;
   source: Source;
   values: Map<number, LineValue[]>;
-  now: number | null; // the line the slider stands on
+  now: number | null; // the line of the slider's change
   open: string | null; // the value shown in full
   onOpen: (key: string | null) => void;
 }
@@ -36,7 +36,7 @@ export function CodeLines({ run, source, values, now, open, onOpen }: CodeLinesP
 }
 
 const NONE: LineValue[] = [];
-const BESIDE = 2; // values that stand beside their line; more stand under it
+const BESIDE = 2; // values shown beside their line; further ones are shown below it
 
 interface CodeLineProps {
   run: RunId;

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { count } from "../../format";
 import { Button, useKeys } from "../../ui";
 
-const PACE = 450; // ms a change
+const PACE = 450; // ms per change
 const LONGEST = 30_000; // ms for all of them
 
 interface PlayerProps {
@@ -11,13 +11,13 @@ interface PlayerProps {
   onAt: (at: number) => void;
 }
 
-/** Goes through the changes of a call: by hand, by keys, or by itself. */
+/** Steps through the changes of a call: by slider, by keys, or automatically. */
 export function Player({ total, at, onAt }: PlayerProps) {
   const [playing, setPlaying] = useState(false);
   const now = useRef(at);
   now.current = at;
   const step = (by: number): void => onAt(Math.min(total, Math.max(0, now.current + by)));
-  const stride = Math.max(1, Math.ceil((total * PACE) / LONGEST)); // a long call is played in strides
+  const stride = Math.max(1, Math.ceil((total * PACE) / LONGEST)); // long calls are played several changes at a time
   useEffect(() => {
     if (!playing) return;
     const timer = window.setInterval(() => {

@@ -1,5 +1,5 @@
-// Colours for Python, by a small reader of its words: keywords, strings, comments, numbers, and names that are being
-// defined. It never refuses: what it does not know is plain text.
+// Highlights Python with a small tokenizer: keywords, strings, comments, numbers and defined names. It never fails:
+// unknown text stays plain.
 
 export type Kind = "plain" | "keyword" | "constant" | "string" | "comment" | "number" | "defined" | "decorator";
 
@@ -22,7 +22,7 @@ const NUMBER = /^(0[xX][\da-fA-F_]+|0[bB][01_]+|0[oO][0-7_]+|(\d[\d_]*\.?[\d_]*|
 const NAME = /^[\p{L}_][\p{L}\p{N}_]*/u;
 const SPACE = /^\s+/;
 
-/** The tokens of each line. Text in triple quotes goes on over lines. */
+/** The tokens of each line; triple-quoted strings span lines. */
 export function tokenize(lines: string[]): Token[][] {
   let open: string | null = null;
   return lines.map((line) => {
@@ -76,7 +76,7 @@ class LineReader {
     this.push(kind, word);
   }
 
-  /** `match`, `case` and `type` are keywords only at the head of a statement of that shape. */
+  /** `match`, `case` and `type` are keywords only at the start of such a statement. */
   private isSoft(word: string, rest: string): boolean {
     if (!SOFT.test(word) || this.line.slice(0, this.at).trim() !== "") return false;
     return word === "type" ? /^\s+[\w]+(\[.*\])?\s*=/.test(rest) : /^\s+[^=\s.,)].*:\s*(#.*)?$/.test(rest);
@@ -98,7 +98,7 @@ class LineReader {
   }
 }
 
-/** Just behind the closing quote, or -1. A backslash keeps the next character from closing, in raw text as well. */
+/** The index after the closing quote, or -1. A backslash escapes the next character, in raw strings, too. */
 function endOfString(line: string, from: number, quote: string): number {
   for (let at = from; at < line.length; at += 1) {
     if (line[at] === "\\") at += 1;

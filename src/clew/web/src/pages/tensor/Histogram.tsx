@@ -18,7 +18,7 @@ interface HistogramProps {
 const COLUMNS = 160;
 const BINS = 48;
 
-/** How the values were spread, tensor by tensor: a column each, the more values the lighter. */
+/** The distribution of values: one column per tensor, where lighter cells hold more values. */
 export function HistogramPanel({ run, name, axis, index, onOpen }: HistogramProps) {
   const ask = { name, axis, columns: COLUMNS, bins: BINS };
   const { data, error, reload } = useAnswer<Histogram>(runPath(run, "histogram"), ask, { live: true });
@@ -89,14 +89,14 @@ function Drawn({ data, axis, index, onOpen }: Omit<HistogramProps, "run" | "name
   );
 }
 
-const ROOM = 6; // letters beside the drawing
+const ROOM = 6; // characters beside the drawing
 
 function short(value: number): string {
   const text = number(value, 3);
   return text.length <= ROOM ? text : number(value, 1);
 }
 
-/** Bins go up, canvases go down; and few values must be told from none: the logarithm is drawn. */
+/** Flips the bins, because canvases count downwards; draws logarithms, so that few values differ from none. */
 export function columnsToRows(counts: number[][], bins: number): number[] {
   const cells: number[] = [];
   for (let bin = bins - 1; bin >= 0; bin--) {

@@ -15,12 +15,12 @@ interface SliceProps {
   index: number;
   total: number;
   where: string | null; // "step 12"
-  kept: number | null; // the nearest whose values were kept
+  kept: number | null; // the nearest tensor whose values were kept
   at: string | null;
   onOpen: (index: number) => void;
 }
 
-/** One tensor: a plane through it as colours, or as the picture it is. */
+/** One tensor: a plane of it as colours, or as a picture if it is one. */
 export function SlicePanel({ run, name, index, total, where, kept, at, onOpen }: SliceProps) {
   const { data, error, stale, reload } = useAnswer<Slice>(runPath(run, "slice"), { name, index, at, px: 256 });
   const step = (by: number) => onOpen(Math.max(0, Math.min(total - 1, index + by)));
@@ -80,9 +80,9 @@ export function SlicePanel({ run, name, index, total, where, kept, at, onOpen }:
   );
 }
 
-/** The line that made it, and the way to its call. */
+/** The source line that recorded it, and a link to its call. */
 function Origin({ run, name, index }: { run: RunId; name: string; index: number }) {
-  const settled = useSettled(index, 300); // not for each tensor the slider passes
+  const settled = useSettled(index, 300); // skips the tensors that the slider passes quickly
   const path = has(runPath(run, "point"), { name, index: settled }) ? runPath(run, "point") : null;
   const { data: point } = useAnswer<Point>(path, { name, index: settled });
   if (!point) return null;
@@ -147,7 +147,7 @@ function Plane({ data, stale }: { data: Slice; stale: boolean }) {
   );
 }
 
-/** Bytes in one, three or four channels are an image before they are numbers. */
+/** Bytes in one, three or four channels are first shown as an image. */
 export function isImage({ dtype, shape, picture }: Pick<Slice, "dtype" | "shape" | "picture">): boolean {
   if (!picture || !/uint8$/.test(dtype) || shape.length !== 3) return false;
   const [first, middle, last] = shape;
@@ -165,7 +165,7 @@ function CellTip({ data, row, col }: { data: Slice; row: number; col: number }) 
   );
 }
 
-/** Where a cell is in the tensor: "0, 2, 14, 3"; where cells are means, the first of the values in it. */
+/** The position of a cell in the tensor: "0, 2, 14, 3"; for a mean, that of its first value. */
 export function cellPlace(data: Slice, row: number, col: number): string[] {
   const free = data.at.flatMap((each, dim) => (each === ":" ? [dim] : []));
   const cells =

@@ -8,7 +8,7 @@ interface SlicerProps {
   onChange: (at: At) => void;
 }
 
-/** Which plane of a tensor is shown: two dimensions are free, a slider for each of the others. */
+/** Chooses the plane of a tensor: two free dimensions, and a slider for each of the others. */
 export function Slicer({ dims, at, onChange }: SlicerProps) {
   if (dims.length < 2) return null;
   const free = at.flatMap((each, dim) => (each === ":" ? [dim] : []));
@@ -57,7 +57,7 @@ export function Slicer({ dims, at, onChange }: SlicerProps) {
   );
 }
 
-/** The same place with two other dimensions free; those that were free are fixed at their beginning. */
+/** The same position with two other free dimensions; the previous free ones are fixed at 0. */
 export function planeOf(at: At, one: number, other: number): At {
   return at.map((each, dim) => (dim === one || dim === other ? ":" : each === ":" ? 0 : each));
 }
