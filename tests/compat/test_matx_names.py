@@ -300,6 +300,17 @@ def test_what_is_missing_is_the_error_that_it_is_in_matx(tmp_path: Path) -> None
         matx.load(tmp_path / "nowhere", -1)
 
 
+def test_an_input_that_has_a_default_may_be_left_out() -> None:
+    @matx.script
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    def pipeline_with_default(a: int, b: int = 7) -> Any:
+        return add(a, b)
+
+    assert matx.trace(pipeline_with_default, 1, 2).run({"a": 1}) == 8
+
+
 def test_a_tuple_is_made_of_its_items() -> None:
     assert matx.Tuple(1, 2) == (1, 2)
     assert matx.Tuple((1, 2)) == ((1, 2),)

@@ -102,6 +102,22 @@ def test_overlapping_paths_give_each_value_once() -> None:
     assert counts(["forward.x", "forward.*"])["forward.x"] == 12
 
 
+def test_a_submodule_called_twice_with_one_tensor_has_it_twice() -> None:
+    class Twice(Net):
+        def forward(self, x: Any, gain: float = 1.0) -> Any:
+            return self.sub(x) + self.sub(x)
+
+    with ModelTracer(Twice(), ["sub.forward.x"]) as tracer:
+        tracer.model(torch.ones(5, 3))
+    assert tracer.results["sub.forward.x"].iterations == [1, 1]
+
+
+def test_ranks_of_one_process_are_zero_with_either_interface() -> None:
+    variable = Variable(["forward"])
+    trace(variable)
+    assert variable.results["forward"].ranks == trace(["forward"]).results["forward"].ranks == [0, 0, 0, 0]
+
+
 def test_a_submodule_and_its_forward_are_two_names() -> None:
     assert counts(["sub", "sub.forward", "sub.*"]) == {"sub": 4, "sub.forward": 4, "sub.fc": 4, "sub.double": 4}
 
@@ -394,6 +410,12 @@ def test_padding_gives_values_of_fewer_axes_leading_ones() -> None:
     stack_padded_tensors("x", values, [1, 2])
     assert values[0].shape == (2, 2, 4)
     assert values[0][1].tolist() == [[1, 1, 1, 1], [0, 0, 0, 0]]
+
+
+def test_padding_stacks_numbers() -> None:
+    values: list[Any] = [1, 2]
+    stack_padded_tensors("x", values, [1, 2])
+    assert values[0].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("stack", [stack_tensors, stack_padded_tensors])

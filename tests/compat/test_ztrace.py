@@ -135,6 +135,22 @@ def test_ignoring() -> None:
     assert data("trace_with_ignoring()") == {"t": 3, "res": [0, 6, "0", "01", "012", "012012"]}
 
 
+def test_a_comment_on_any_line_of_a_statement_leaves_the_statement_out() -> None:
+    @ztrace(["res"])
+    def f(t):
+        res = [
+            t,  # ztrace: ignore
+            t + 1,
+        ]
+        res = [
+            t,
+        ]  # ztrace: ignore
+        res = [t]
+
+    f(3)
+    assert data("f()") == {"res": []}
+
+
 def test_the_typical_scene_of_a_training_loss() -> None:
     @ztrace(["training_loss"])
     def train(num_epochs, losses):

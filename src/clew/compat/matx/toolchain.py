@@ -80,7 +80,8 @@ class _Creator(functools.partial[Any]):
     def __new__(cls, made_class: type, path_arguments: frozenset[str]) -> _Creator:
         creator = super().__new__(cls, made_class)
         creator.path_arguments = path_arguments
-        return functools.update_wrapper(creator, made_class, updated=())
+        functools.update_wrapper(creator, made_class, updated=())
+        return creator
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         obj = super().__call__(*args, **kwargs)
