@@ -24,7 +24,19 @@ _LONGEST_INTEGER = 256  # bits
 _BRACKETS: dict[type, str] = {list: "[]", tuple: "()", set: "{}", frozenset: "{}"}
 _BUILTIN_IDS = frozenset(map(id, [*_PLAIN, *_BRACKETS, int, float, str, bytes, bytearray, dict]))
 _LIBRARIES = frozenset(
-    ["numpy", "torch", "pandas", "datetime", "decimal", "fractions", "uuid", "pathlib", "collections", "builtins", "types"]
+    [
+        "numpy",
+        "torch",
+        "pandas",
+        "datetime",
+        "decimal",
+        "fractions",
+        "uuid",
+        "pathlib",
+        "collections",
+        "builtins",
+        "types",
+    ]
 )
 _SPEAKING = frozenset(["datetime", "date", "time", "timedelta", "timezone", "Decimal", "UUID"])
 _PATHS = frozenset(["PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath"])
