@@ -44,6 +44,8 @@ class Start:
             main.__dict__.update(__annotations__={})
         main.__dict__.update(__builtins__=builtins, __loader__=BuiltinImporter)
         main.__dict__.update(self.names)
+        if sys.version_info >= (3, 15):
+            main.__dict__.pop("__cached__", None)
         sys.modules["__main__"] = main
         return main
 
