@@ -4,8 +4,9 @@ Lossy where JSON is: NaN and infinities become the texts "NaN", "Infinity", "-In
 tuples and sets lists; what was not kept in full is an object that says so. Integers of more than `LONGEST_INTEGER` bits
 are {"hex": "0x…"}: their decimal digits take quadratic time, and Python refuses them from 4,300 on.
 
-What a value holds several times is written out several times, up to `REPEATED` items of a value; after that, and where
-something contains itself, {"left_out": why} stands in its place. So writing takes time in proportion to the value.
+What a value holds several times is written out several times: `REPEATED` items for each item that was there already,
+and `ALWAYS` more. After that, and where something contains itself, {"left_out": why} stands in its place. So writing
+takes time in proportion to the value.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from typing import Any, Final
 from clew.records import DELETED, NotKept, Object, Summary
 
 LONGEST_INTEGER: Final = 2000  # bits; 603 digits, fewer than the least that Python can be told to allow
-REPEATED: Final = 100_000
+REPEATED: Final = 10
+ALWAYS: Final = 1000
 _AS_THEY_ARE: Final = frozenset([bool, str, type(None)])
 _SEQUENCES: Final = frozenset([list, tuple, set, frozenset, deque])
 _BUFFERS: Final = frozenset([bytes, bytearray])
@@ -61,7 +63,7 @@ class Plain:
     def __init__(self) -> None:
         self._around: set[int] = set()  # what is being written, by id
         self._written: dict[int, Any] = {}  # held on to, so that ids stay theirs
-        self._room = REPEATED
+        self._room = ALWAYS  # how many items more are written out again
 
     def of(self, value: Any, depth: int) -> Any:
         simple = self.simple(value)
@@ -74,8 +76,10 @@ class Plain:
         if id(value) in self._written:
             self._room -= 1 + _size(value)
             if self._room < 0:
-                return {"left_out": f"it stands here before; {REPEATED:,} items of this value are written out again"}
-        self._written[id(value)] = value
+                return {"left_out": "it stands here before, and what stands in many places is not written out in all"}
+        else:
+            self._room += REPEATED * (1 + _size(value))
+            self._written[id(value)] = value
         self._around.add(id(value))
         found = self.content(value, depth + 1)
         self._around.discard(id(value))
@@ -179,7 +183,7 @@ def _size(value: Any) -> int:
     if type(value).__module__.partition(".")[0] in ("numpy", "torch", "pandas"):
         size = value.numel() if hasattr(value, "numel") else getattr(value, "size", 1)
         return int(size)
-    return len(value) if hasattr(type(value), "__len__") else 1
+    return len(value) if hasattr(type(value), "__len__") and type(value) is not range else 1
 
 
 def _integers_in(value: Any) -> dict[str, Any] | None:

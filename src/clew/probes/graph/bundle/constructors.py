@@ -220,15 +220,16 @@ def attributes(obj: Any) -> dict[str, Any] | None:
 
 
 def tokens(held: dict[str, Any]) -> dict[str, Any]:
-    return {name: _token(value, 0) for name, value in held.items()}
+    return {name: _token(value, 0, {}) for name, value in held.items()}
 
 
-def _token(value: Any, depth: int) -> Any:
+def _token(value: Any, depth: int, met: dict[int, int]) -> Any:
+    """`met`: containers that were looked into, by identity, and how deep they stood then."""
     kind = type(value)
     if kind in (int, float, complex, str, bytes, bool, type(None)):
         return kind, repr(value) if kind in (float, complex) else value
     if kind in (list, tuple, set, frozenset, dict, bytearray):
-        return _container(value, kind, depth)
+        return _container(value, kind, depth, met)
     array = _array(value)
     if array is not None:
         return array
@@ -241,14 +242,15 @@ def _token(value: Any, depth: int) -> Any:
     return id(value)
 
 
-def _container(value: Any, kind: type, depth: int) -> Any:
-    if len(value) > _LARGEST or depth > 8:
+def _container(value: Any, kind: type, depth: int, met: dict[int, int]) -> Any:
+    if len(value) > _LARGEST or depth > 8 or met.get(id(value), 9) <= depth:
         return kind, id(value), len(value)
+    met[id(value)] = depth
     if kind is bytearray:
         return kind, bytes(value)
     if kind is dict:
-        return kind, tuple((_token(k, depth + 1), _token(v, depth + 1)) for k, v in value.items())
-    tokens = [_token(item, depth + 1) for item in value]
+        return kind, tuple((_token(k, depth + 1, met), _token(v, depth + 1, met)) for k, v in value.items())
+    tokens = [_token(item, depth + 1, met) for item in value]
     return kind, frozenset(tokens) if kind in (set, frozenset) else tuple(tokens)
 
 
@@ -272,13 +274,3 @@ def _is_torch(value: Any, name: str) -> bool:
     if torch is None or not hasattr(torch, "nn"):
         return False
     return isinstance(value, torch.Tensor if name == "Tensor" else torch.nn.Module)
-
-
-def kept(value: Any) -> Any:
-    """An argument as it is now: the constructor may change the list it was given."""
-    kind = type(value)
-    if kind is dict:
-        return {key: kept(item) for key, item in value.items()}
-    if kind in (list, tuple):
-        return kind(kept(item) for item in value)
-    return set(value) if kind is set else value
