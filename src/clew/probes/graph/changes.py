@@ -7,7 +7,7 @@ import re
 import sys
 from pathlib import PurePath
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from clew.errors import GraphError
 from clew.values import SCALARS, capture
@@ -21,6 +21,7 @@ from .traced import Traced, is_traced, raw
 if TYPE_CHECKING:
     from .session import Session
 
+_Value = TypeVar("_Value")
 UNCHANGING = (*SCALARS, frozenset, type, range, re.Pattern, PurePath)
 
 
@@ -35,7 +36,7 @@ def can_change(value: Any, seen: set[int] | None = None) -> bool:
     return any(can_change(item, seen) for item in value)
 
 
-def deep_copied(value: Any) -> Any:
+def deep_copied(value: _Value) -> _Value:
     """As `copy.deepcopy`, which by itself looks into a tuple that cannot change as often as it stands somewhere."""
     return copy.deepcopy(
         value, {id(thing): thing for thing in things_in(value) if type(thing) is tuple and not can_change(thing)}

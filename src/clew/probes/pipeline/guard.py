@@ -93,7 +93,7 @@ class Around:
 
 def cause_of(error: BaseException) -> BaseException | None:
     """Its `__cause__`; a class of the user's that answers for itself is not asked."""
-    cause: BaseException | None = BaseException.__cause__.__get__(error)  # type: ignore[attr-defined]
+    cause: BaseException | None = vars(BaseException)["__cause__"].__get__(error)
     return cause
 
 

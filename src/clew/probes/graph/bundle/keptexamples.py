@@ -15,7 +15,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from clew.probes.graph.changes import deep_copied
 from clew.probes.graph.parts import things_in
@@ -95,7 +95,7 @@ def _files_in(values: Any) -> Iterator[str]:
 
 def copied(feed: dict[str, Any]) -> dict[str, Any]:
     """Inputs that a run may change."""
-    return cast(dict[str, Any], deep_copied(feed))
+    return deep_copied(feed)
 
 
 def of_graph(graph: Graph) -> list[Any]:
