@@ -91,7 +91,7 @@ test-others: other-environments
 	done; \
 	[ -z "$$failed" ] || { echo "failed on:$$failed"; exit 1; }
 
-faults:  ## the long forms of tests/faults and tests/hostile: thousands of forged and damaged runs
+faults:  ## the long forms of tests/faults and tests/hostile: kills, interrupts, failures injected, forged and damaged runs
 	@scripts/venv $(VENV) $(VERSION) test-torch hyrax
 	CLEW_PRIMARY=1 $(BIN)/python -m pytest --slow $(PYTEST_ARGS) tests/faults tests/hostile
 

@@ -61,6 +61,9 @@ PROGRAMS = {
 }
 
 
+#: What these programs reach and the others do not; what is behind it, test_entry_points.py tries.
+PLACES = ("probes/model/", "probes/module_calls.py", "probes/eager.py", "values/torch", "values/owned.py")
+
 #: One of each kind: entering, gradients (hooks of modules: see test_tracer_torch.py), leaving.
 SAMPLE = [
     "probes/model/probes.py:ModuleProbe.attach",
@@ -76,8 +79,8 @@ def test_a_failure_behind_a_traced_model_does_not_reach_the_program(tmp_path: Pa
 @pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_no_failure_behind_a_traced_model_reaches_the_program(program: str, tmp_path: Path) -> None:
-    targets = functions_behind(PROGRAMS[program], tmp_path)
-    assert len(targets) > 150
+    targets = [target for target in functions_behind(PROGRAMS[program], tmp_path) if target.startswith(PLACES)]
+    assert len(targets) > 100
     check(PROGRAMS[program], targets, tmp_path)
 
 

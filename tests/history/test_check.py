@@ -1024,3 +1024,12 @@ def test_nothing_that_can_be_recorded_is_too_odd_for_it(seen: list[Passage], sta
     findings = Trace.of(seen, TraceFacts(state=state)).check()
     assert "check-failed" not in kinds(findings)
     assert str(findings) and findings._repr_html_().startswith("<div>")
+
+
+def test_a_list_that_stands_in_many_places_is_looked_at_in_few() -> None:
+    nested: Any = [1.0]
+    for _ in range(40):
+        nested = [nested, nested]
+    pipeline = Pipeline()
+    pipeline.item(0, nested)
+    assert kinds(pipeline.check()) == []

@@ -227,3 +227,34 @@ def test_arguments_of_an_exception_may_be_anything() -> None:
     with clew.run() as run, pytest.raises(KeyError):
         fail(1)
     assert run.calls("fail")[0].error == "KeyError"
+
+
+@clew.stage("load")
+def fails_with(error: BaseException) -> None:
+    raise error
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_an_exception_leaves_a_trace_and_its_stages_as_itself(name: str) -> None:
+    error = ERRORS[name]
+    caught: BaseException | None = None
+    try:
+        with clew.items(2):
+            fails_with(error)
+    except BaseException as left:
+        caught = left
+    assert caught is error
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_an_exception_leaves_a_block_as_itself(name: str) -> None:
+    error = ERRORS[name]
+    caught: BaseException | None = None
+    try:
+        with clew.watch("number"):
+            number = 1
+            raise error
+    except BaseException as left:
+        caught = left
+    assert caught is error
+    assert number == 1

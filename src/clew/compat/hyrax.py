@@ -34,6 +34,7 @@ from clew.compat.hyraxshims import (
 from clew.errors import TargetError
 from clew.history.stage import unknown_part_error
 from clew.probes.pipeline import items
+from clew.probes.pipeline.guard import add_note
 from clew.probes.pipeline.staged import devices_of
 from clew.probes.pipeline.tracing import Tracing, current
 from clew.recorder.endings import describe
@@ -383,8 +384,8 @@ class TraceContext:
         exc_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._result is not None and isinstance(exc_value, Exception):
-            exc_value.add_note(f"clew: the trace up to here is also {__name__}.last_trace()")
+        if self._result is not None and exc_value is not None and issubclass(type(exc_value), Exception):
+            add_note(exc_value, f"clew: the trace up to here is also {__name__}.last_trace()")
         self._result = None
         self._undo.__exit__(exc_type, exc_value, traceback)
 

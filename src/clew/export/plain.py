@@ -5,9 +5,9 @@ arrays become nested lists; tuples and sets become lists; a value that was not k
 object that says so. Integers of more than `LONGEST_INTEGER` bits are {"hex": "0x…"}: their decimal
 digits take quadratic time, and Python refuses more than 4,300.
 
-An object that a value holds several times is written several times, up to `REPEATED` items of a value;
-after that, and where an object contains itself, {"left_out": why} takes its place. So the conversion takes
-time in proportion to the value.
+What a value holds several times is written several times: `REPEATED` items for each item written once, and
+`ALWAYS` more. After that, and where an object contains itself, {"left_out": why} takes its place. So the
+conversion takes time in proportion to the value.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from typing import Any, Final
 from clew.records import DELETED, NotKept, Object, Summary
 
 LONGEST_INTEGER: Final = 2000  # bits; 603 digits, fewer than the lowest limit that Python can be set to
-REPEATED: Final = 100_000
+REPEATED: Final = 10
+ALWAYS: Final = 1000
 _UNCHANGED: Final = frozenset([bool, str, type(None)])
 _SEQUENCES: Final = frozenset([list, tuple, set, frozenset, deque])
 _BUFFERS: Final = frozenset([bytes, bytearray])
@@ -63,7 +64,7 @@ class PlainConverter:
     def __init__(self) -> None:
         self._open_ids: set[int] = set()  # the objects around the current one
         self._written: dict[int, Any] = {}  # by id; the references keep ids from being reused
-        self._repeats_left = REPEATED
+        self._repeats_left = ALWAYS
 
     def convert(self, value: Any, depth: int) -> Any:
         simple = self.convert_simple(value)
@@ -76,8 +77,10 @@ class PlainConverter:
         if id(value) in self._written:
             self._repeats_left -= 1 + _size(value)
             if self._repeats_left < 0:
-                return {"left_out": f"it stands here before; {REPEATED:,} items of this value are written out again"}
-        self._written[id(value)] = value
+                return {"left_out": "it stands here before, and what stands in many places is not written out in all"}
+        else:
+            self._repeats_left += REPEATED * (1 + _size(value))
+            self._written[id(value)] = value
         self._open_ids.add(id(value))
         content = self.convert_content(value, depth + 1)
         self._open_ids.discard(id(value))
@@ -182,7 +185,7 @@ def _size(value: Any) -> int:
     if type(value).__module__.partition(".")[0] in ("numpy", "torch", "pandas"):
         size = value.numel() if hasattr(value, "numel") else getattr(value, "size", 1)
         return int(size)
-    return len(value) if hasattr(type(value), "__len__") else 1
+    return len(value) if hasattr(type(value), "__len__") and type(value) is not range else 1
 
 
 def _long_integer_parts(value: Any) -> dict[str, Any] | None:

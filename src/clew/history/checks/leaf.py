@@ -214,7 +214,7 @@ def _as_array(value: Any, library: str) -> Any:
         return np.asarray(value)
     if library == "pandas":
         return _array_of_column(value)
-    if type(value) in _NUMBERS or type(value) is list:
+    if type(value) in _NUMBERS or _is_numbers(value):
         array = np.array(value)
         return array if array.dtype.kind in "biuf" else None  # an integer beyond 64 bits becomes an object
     return None

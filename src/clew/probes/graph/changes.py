@@ -2,37 +2,51 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import sys
 from pathlib import PurePath
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from clew.errors import GraphError
 from clew.values import SCALARS, capture
 
 from . import tensorflow
 from .nodes import Step, Where
-from .parts import CHANGING, Handed, alike, copied, found_in, is_filled, shallow, traced_in, untouched
+from .parts import CHANGING, Pairs, alike, copied, found_in, is_filled, shallow, things_in, traced_in, untouched
 from .purity import known_type, method_reads, only_reads
 from .traced import Traced, is_traced, raw
 
 if TYPE_CHECKING:
     from .session import Session
 
+_Value = TypeVar("_Value")
 UNCHANGING = (*SCALARS, frozenset, type, range, re.Pattern, PurePath)
 
 
-def can_change(value: Any) -> bool:
-    if type(value) is tuple:
-        return any(can_change(item) for item in value)
-    return not isinstance(value, UNCHANGING) and not tensorflow.is_constant(value)
+def can_change(value: Any, seen: set[int] | None = None) -> bool:
+    """Whether anybody could change a value; with tuples it depends on what is in them."""
+    if type(value) is not tuple:
+        return not isinstance(value, UNCHANGING) and not tensorflow.is_constant(value)
+    seen = set() if seen is None else seen  # tuples, each of which is looked into once
+    if id(value) in seen:
+        return False
+    seen.add(id(value))
+    return any(can_change(item, seen) for item in value)
+
+
+def deep_copied(value: _Value) -> _Value:
+    """As `copy.deepcopy`, which by itself looks into a tuple that cannot change as often as it stands somewhere."""
+    return copy.deepcopy(
+        value, {id(thing): thing for thing in things_in(value) if type(thing) is tuple and not can_change(thing)}
+    )
 
 
 class Before:
     """What a call is given, as it was before it, to tell what the call has changed."""
 
-    def __init__(self, step: Step, args: Any, kwargs: Any, pairs: Handed) -> None:
+    def __init__(self, step: Step, args: Any, kwargs: Any, pairs: Pairs) -> None:
         self.values = [(one._self_id, raw(one)) for one in traced_in((args, kwargs)) if can_change(raw(one))]
         looked = step.kind == "operator" or (step.kind == "function" and not step.target.startswith("builtins:"))
         self._digests = [capture(held).digest for _, held in self.values] if looked else []
@@ -91,7 +105,7 @@ def _is_view(result: Any, held: Any) -> bool:
     return bool(np.may_share_memory(result, held))
 
 
-def kept(step: Step, plain: list[Any], result: Any, pairs: Handed) -> list[tuple[Any, Any]]:
+def kept(step: Step, plain: list[Any], result: Any, pairs: Pairs) -> list[tuple[Any, Any]]:
     """The pipeline's own containers that a step has kept: in what it gave, or in what it belongs to."""
     if not pairs:
         return []

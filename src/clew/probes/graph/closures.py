@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from . import lift, operations
 from .changes import can_change
 from .nodes import Const, Step
-from .parts import PLAIN, handed, hides, is_filled, within
+from .parts import PLAIN, handed, hides, is_filled, things_in
 from .purity import function_only_reads
 from .traced import is_traced, raw
 
@@ -83,4 +83,4 @@ def _is_fixed(value: Any) -> bool:
 
 def _is_seen(value: Any) -> bool:
     """Whether a template of it holds what it is now."""
-    return is_traced(value) or (all(map(_is_seen, within(value))) if type(value) in PLAIN else not hides(value))
+    return all(is_traced(thing) or type(thing) in PLAIN or not hides(thing) for thing in things_in(value))

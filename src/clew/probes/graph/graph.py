@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 import os
 import sys
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from clew.errors import ClewError, GraphError, SignatureError, nearest
 
 from . import calls, signature
+from .changes import deep_copied
 from .compiled import compiled, source_of
 from .computed import drop_changed_answers, with_constants
 from .door import door
@@ -447,6 +447,6 @@ def _recorded(
 def _copies(example: dict[str, Any]) -> dict[str, Any] | str:
     """What a pipeline is given, as it is before it runs; else why it cannot be copied."""
     try:
-        return copy.deepcopy(example)
+        return deep_copied(example)
     except Exception as error:  # of what the user gives: an open file, a lock
         return f"{type(error).__name__}: {error}"

@@ -18,9 +18,9 @@ from clew.errors import TargetError
 from clew.probes import pickling
 
 from .bundle import examples
-from .bundle.constructors import Notes, constructing, kept
+from .bundle.constructors import Notes, constructing
 from .outside import is_users
-from .parts import handed, hides
+from .parts import copied, handed, hides
 from .session import current, recording_of
 from .templates import hidden
 
@@ -239,7 +239,7 @@ def _begin_noting(cls: type, obj: Any, args: tuple[Any, ...], kwargs: dict[str, 
         return None
     try:
         session = current()
-        how = _remember(obj, Made(type(obj), kept(handed(args)), kept(handed(kwargs))))
+        how = _remember(obj, Made(type(obj), copied(handed(args)), copied(handed(kwargs))))
         with ExitStack() as noting:
             noting.enter_context(constructing(how.notes, obj))
             if session is not None:

@@ -14,6 +14,7 @@ LISTS = (list, tuple, set, frozenset)
 PLAIN = (*LISTS, dict, slice)
 CHANGING = (list, dict, set)  # plain containers that can be changed
 COLLECTIONS = (OrderedDict, defaultdict, deque, Counter)
+CONTAINERS = frozenset((*PLAIN, *COLLECTIONS))
 ITERATORS = (
     GeneratorType,
     map,
@@ -44,31 +45,46 @@ def within(value: Any) -> Iterator[Any]:
             yield from deque.__iter__(value)
 
 
+def things_in(value: Any) -> Iterator[Any]:
+    """A value, and all that is in plain containers of any depth; what a container holds is given once."""
+    seen: set[int] = set()
+    stack = [value]
+    while stack:
+        thing = stack.pop()
+        yield thing
+        if type(thing) in CONTAINERS and id(thing) not in seen:
+            seen.add(id(thing))
+            stack.extend(reversed(list(within(thing))))
+
+
 def traced_in(value: Any) -> Iterator[Traced]:
     """The recorded values in a value: itself, or in plain containers of any depth."""
-    if type(value) is Traced:
-        yield value
-    elif type(value) in PLAIN or type(value) in COLLECTIONS:
-        for item in within(value):
-            yield from traced_in(item)
+    return (thing for thing in things_in(value) if type(thing) is Traced)
 
 
 def holds_traced(value: Any) -> bool:
-    return any(True for _ in traced_in(value))
+    return any(type(thing) is Traced for thing in things_in(value))
 
 
 def hides(value: Any, depth: int = _DEEP) -> bool:
     """Whether an object, a function or an iterator of the pipeline's own holds recorded values out of sight."""
+    return _hides(value, depth, {})
+
+
+def _hides(value: Any, depth: int, seen: dict[int, int]) -> bool:
     kind = type(value)
     if kind is Traced:
         return True
     if depth == 0 or kind in (str, bytes, int, float, bool, type(None), type, ModuleType, BuiltinFunctionType):
         return False
-    return any(hides(part, depth - 1) for part in _hidden_parts(value, kind))
+    if seen.get(id(value), 0) >= depth:
+        return False
+    seen[id(value)] = depth
+    return any(_hides(part, depth - 1, seen) for part in _hidden_parts(value, kind))
 
 
 def _hidden_parts(value: Any, kind: type) -> Iterator[Any]:
-    if kind in PLAIN or kind in COLLECTIONS:
+    if kind in CONTAINERS:
         yield from within(value)
     elif kind is FunctionType:
         yield from (cell.cell_contents for cell in value.__closure__ or () if is_filled(cell))
@@ -95,90 +111,118 @@ def is_filled(cell: Any) -> bool:
     return True
 
 
-Handed = list[tuple[Any, Any]]  # a container of the pipeline's own, and what was given instead of it
-
-
-def handed(value: Any, pairs: Handed | None = None) -> Any:
-    """The value without recorded ones in it. With `pairs`, all that could be changed is given as a copy."""
-    kind = type(value)
-    if kind is Traced:
+def handed(value: Any) -> Any:
+    """The value without recorded ones in it."""
+    if type(value) is Traced:
         return raw(value)
-    if kind not in PLAIN and kind not in COLLECTIONS:
-        return value
-    for own, given in pairs or ():
-        if own is value:
-            return given
-    if kind not in CHANGING and not _is_concerned(value, pairs):
-        return value
-    if pairs is None and not holds_traced(value):
-        return value
-    given = _taken_out(value, kind, pairs)
-    if pairs is not None and kind in CHANGING:
-        pairs.append((value, given))
-    return given
+    return StandIns(copies=False).of(value) if holds_traced(value) else value
 
 
-def _is_concerned(value: Any, pairs: Handed | None) -> bool:
-    return holds_traced(value) or (pairs is not None and any(type(item) in PLAIN for item in within(value)))
+Pairs = list[tuple[Any, Any]]  # containers of the pipeline's own, and what was given instead of them
 
 
-def _taken_out(value: Any, kind: Any, pairs: Handed | None) -> Any:
+class StandIns:
+    """What is given instead of the pipeline's own containers: the same without recorded values.
+
+    copies   all that could be changed is given as a copy, and stands in `pairs`
+    """
+
+    def __init__(self, *, copies: bool = True) -> None:
+        self.pairs: Pairs = []
+        self._copies = copies
+        self._made: dict[int, tuple[Any, Any]] = {}  # by identity of the own one: what is shared stays shared
+
+    def of(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is Traced:
+            return raw(value)
+        if kind not in CONTAINERS:
+            return value
+        if id(value) not in self._made:
+            self._make(value, kind)
+        return self._made[id(value)][1]
+
+    def _make(self, value: Any, kind: type) -> None:
+        if not self._copies or kind not in CHANGING:
+            parts = list(within(value))
+            given = [self.of(part) for part in parts]
+            is_same = all(part is one for part, one in zip(parts, given, strict=True))
+            self._made[id(value)] = value, value if is_same else filled(value, given)
+            return
+        copy: Any = kind()
+        self._made[id(value)] = value, copy  # before what it holds, which may be itself
+        if kind is dict:
+            copy.update((self.of(key), self.of(item)) for key, item in value.items())
+        elif kind is set:
+            copy.update(map(self.of, value))
+        else:
+            copy.extend(map(self.of, value))
+        self.pairs.append((value, copy))
+
+
+def filled(container: Any, parts: list[Any]) -> Any:
+    """A container like this one, which holds these parts, in the order in which `within` gives them."""
+    kind: Any = type(container)
     if kind is slice:
-        return slice(*(handed(part, pairs) for part in within(value)))
-    if isinstance(value, dict):
-        items = [(handed(key, pairs), handed(item, pairs)) for key, item in value.items()]
-        if isinstance(value, defaultdict):
-            return defaultdict(value.default_factory, items)
+        return slice(*parts)
+    if isinstance(container, dict):
+        items = list(zip(parts[: len(container)], parts[len(container) :], strict=True))
+        if isinstance(container, defaultdict):
+            return defaultdict(container.default_factory, items)
         return Counter(dict(items)) if kind is Counter else kind(items)
-    parts = [handed(item, pairs) for item in value]
-    return deque(parts, value.maxlen) if kind is deque else kind(parts)
+    return deque(parts, container.maxlen) if kind is deque else kind(parts)
 
 
 def copied(value: Any, copies: dict[int, Any] | None = None) -> Any:
     """A copy of plain containers, as deep as they are; what is in them is the same, and what is shared stays shared."""
     kind = type(value)
-    if kind in COLLECTIONS:
-        return _taken_out(value, kind, [])
-    if kind not in LISTS and kind not in (dict, bytearray):
+    if kind is bytearray:
+        return bytearray(value)
+    if kind not in CONTAINERS or kind is slice:
         return value
     copies = {} if copies is None else copies
     if id(value) not in copies:
         if kind is dict:
             copies[id(value)] = {key: copied(item, copies) for key, item in value.items()}
-        elif kind is bytearray:
-            copies[id(value)] = bytearray(value)
-        else:
+        elif kind in LISTS:
             copies[id(value)] = kind([copied(item, copies) for item in value])
+        else:
+            copies[id(value)] = filled(value, [copied(part, copies) for part in within(value)])
     return copies[id(value)]
 
 
-def alike(a: Any, b: Any) -> bool:
+def alike(a: Any, b: Any, met: set[tuple[int, int]] | None = None) -> bool:
     """Whether two plain containers hold the same objects in the same places."""
-    if a is b and type(a) not in PLAIN:
+    if a is b:
         return True
     if type(a) is not type(b):
         return False
-    if type(a) in (list, tuple):
-        return len(a) == len(b) and all(map(alike, a, b))
-    if type(a) is dict:
-        return len(a) == len(b) and all(map(alike, a, b)) and all(map(alike, a.values(), b.values()))
-    if type(a) in COLLECTIONS:
-        return alike(list(within(a)), list(within(b)))
+    if type(a) not in CONTAINERS or type(a) is slice:
+        return type(a) in (str, int, float, bytes) and repr(a) == repr(b)
     if type(a) in (set, frozenset):
         return bool(a == b)
-    return type(a) in (str, int, float, bytes) and repr(a) == repr(b)
+    met = set() if met is None else met  # each pair is looked at once, however often it stands there
+    if (id(a), id(b)) in met:
+        return True
+    met.add((id(a), id(b)))
+    inside, other = list(within(a)), list(within(b))
+    return len(inside) == len(other) and all(alike(x, y, met) for x, y in zip(inside, other, strict=True))
 
 
 def size(value: Any, most: int) -> int:
-    """How many things a plain container holds, as far as that matters."""
+    """How many things a plain container holds, as far as that matters: each container that it holds counts once."""
     if type(value) not in LISTS and type(value) is not dict:
         return 1
-    count = len(value)
-    for item in within(value):
-        if count > most:
-            return count
-        if type(item) in LISTS or type(item) is dict:
-            count += size(item, most - count)
+    count = 0
+    seen: set[int] = set()
+    stack = [value]
+    while stack and count <= most:
+        thing = stack.pop()
+        if id(thing) in seen:
+            continue
+        seen.add(id(thing))
+        count += len(thing)
+        stack.extend(item for item in within(thing) if type(item) in LISTS or type(item) is dict)
     return count
 
 
@@ -197,12 +241,21 @@ def untouched(value: Any, was: list[Any]) -> bool:
     return all(a is b for a, b in zip(now, was, strict=True))
 
 
-def found_in(parts: list[Any], value: Any, depth: int = _DEEP) -> list[Any]:
+def found_in(parts: list[Any], value: Any) -> list[Any]:
     """Those of some objects that a value is, or holds."""
-    found = [part for part in parts if part is value]
-    kind = type(value)
-    if depth == 0 or not parts or kind in (str, bytes, int, float, bool, type(None), type, FunctionType):
-        return found
-    for item in _hidden_parts(value, kind):
-        found += found_in(parts, item, depth - 1)
+    found: list[Any] = []
+    if parts:
+        _find_in({id(part) for part in parts}, value, _DEEP, {}, found)
     return found
+
+
+def _find_in(wanted: set[int], value: Any, depth: int, seen: dict[int, int], found: list[Any]) -> None:
+    if id(value) in wanted:
+        found.append(value)
+    kind = type(value)
+    if depth == 0 or kind in (str, bytes, int, float, bool, type(None), type, FunctionType):
+        return
+    if seen.get(id(value), 0) < depth:
+        seen[id(value)] = depth
+        for item in _hidden_parts(value, kind):
+            _find_in(wanted, item, depth - 1, seen, found)

@@ -24,7 +24,7 @@ from .closures import closed, is_called_at_once
 from .computed import note
 from .nodes import SEEN, Choice, Const, Event, Guard, Input, Note, Ref, Step, Template, Where
 from .objects import Objects
-from .parts import PLAIN, Handed, copied, handed, holds_traced, traced_in
+from .parts import PLAIN, StandIns, copied, handed, holds_traced, traced_in
 from .templates import Templates, settled
 from .traced import Traced, is_traced, raw
 
@@ -173,9 +173,9 @@ class Session:
             args = tuple(closed(self, arg, at_once) for arg in args)
             kwargs = {name: closed(self, value, at_once) for name, value in kwargs.items()}
         step.args, step.kwargs = self._given(args, kwargs)
-        pairs: Handed = []
-        plain, named = [handed(arg, pairs) for arg in args], {name: handed(kwargs[name], pairs) for name in kwargs}
-        before = Before(step, args, kwargs, pairs)
+        given = StandIns()
+        plain, named = [given.of(arg) for arg in args], {name: given.of(kwargs[name]) for name in kwargs}
+        before = Before(step, args, kwargs, given.pairs)
         try:
             with self.aside():
                 result = do(*plain, **named)
@@ -187,7 +187,7 @@ class Session:
             raise GraphError("graph-changed", what, "Let it give a result instead, or call it in the pipeline itself.")
         altered = may_change(step, args, result, before, changes)
         is_safe = leaves_arguments(step, args, result)
-        touched = [(own, given, self._apart(own, given)) for own, given in before.touched(is_safe)]
+        touched = [(own, copy, self._apart(own, copy)) for own, copy in before.touched(is_safe)]
         if touched:
             step.args, step.kwargs = self._given(args, kwargs)
             self._templates.replaced.clear()
@@ -199,9 +199,9 @@ class Session:
         elif altered and not step.effect:
             step.effect, step.changes = True, tuple(dict.fromkeys(altered))
         self.objects.note(step)
-        given = self.ended(step, result)
-        self._settle(touched, kept(step, plain, result, pairs), step.where)
-        return given
+        made = self.ended(step, result)
+        self._settle(touched, kept(step, plain, result, given.pairs), step.where)
+        return made
 
     def _given(self, args: Any, kwargs: dict[str, Any]) -> tuple[tuple[Template, ...], dict[str, Template]]:
         return tuple(map(self.template, args)), {name: self.template(value) for name, value in kwargs.items()}
@@ -291,10 +291,10 @@ class Session:
     def _constant_call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = str(getattr(function, "__qualname__", type(function).__name__))
         step = Step(-1, "function", name, (), {}, place())
-        pairs: Handed = []
-        plain = [handed(arg, pairs) if holds_traced(arg) else arg for arg in args]
-        named = {name: handed(arg, pairs) if holds_traced(arg) else arg for name, arg in kwargs.items()}
-        before = Before(step, args, kwargs, pairs)
+        given = StandIns()
+        plain = [given.of(arg) if holds_traced(arg) else arg for arg in args]
+        named = {name: given.of(arg) if holds_traced(arg) else arg for name, arg in kwargs.items()}
+        before = Before(step, args, kwargs, given.pairs)
         with self.aside():
             result = function(*plain, **named)
         if before.changed() or before.touched(is_safe=True):

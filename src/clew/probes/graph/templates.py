@@ -24,7 +24,7 @@ from .parts import (
     holds_traced,
     is_filled,
     size,
-    within,
+    things_in,
 )
 from .traced import is_traced
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _LARGEST_ARRAY = 1 << 26  # bytes
 _SMALL = 10_000  # constants of so many things are copied when they are used; larger ones must stay as they are
+_REPEATS = 10_000  # containers with recorded values that stand again in one template, which writes each of them out
 
 
 class Templates:
@@ -44,8 +45,15 @@ class Templates:
         self._watched: dict[int, tuple[Any, bytes]] = {}
         self.born: dict[int, Any] = {}  # operators' objects that the pipeline made, and that keep nothing by themselves
         self.replaced: dict[int, Ref] = {}  # containers that stand for a value of their own, for one step
+        self._built: set[int] = set()  # containers of the value at hand that stand in its template
+        self._repeats = 0
 
     def of(self, value: Any) -> Template:
+        self._built.clear()
+        self._repeats = 0
+        return self._of(value)
+
+    def _of(self, value: Any) -> Template:
         if is_traced(value):
             if value._self_session is not self._session:
                 what = "a value of another recording is used here."
@@ -69,30 +77,35 @@ class Templates:
 
     def _container(self, value: Any) -> Template:
         kind = type(value)
+        self._repeats += id(value) in self._built
+        self._built.add(id(value))
+        if self._repeats > _REPEATS:
+            what = f"a {kind.__name__} with recorded values in it holds the same containers too many times over."
+            raise GraphError("graph-shared", what, "Give the step each of them once.")
         if kind in COLLECTIONS:
             return self._collection(value, kind)
         if isinstance(value, dict):
-            keys = tuple(self.of(key) for key in value)
-            return Build("dict", tuple(self.of(item) for item in value.values()), keys)
+            keys = tuple(self._of(key) for key in value)
+            return Build("dict", tuple(self._of(item) for item in value.values()), keys)
         items = (value.start, value.stop, value.step) if isinstance(value, slice) else value
-        return Build(kind.__name__, tuple(self.of(item) for item in items))
+        return Build(kind.__name__, tuple(self._of(item) for item in items))
 
     def _collection(self, value: Any, kind: type) -> Template:
         """A deque, a Counter: its constructor is a step."""
         if isinstance(value, dict):
-            inside: Template = Build("dict", tuple(map(self.of, value.values())), tuple(map(self.of, value)))
+            inside: Template = Build("dict", tuple(map(self._of, value.values())), tuple(map(self._of, value)))
             args: tuple[Template, ...] = (inside,)
             if isinstance(value, defaultdict):
                 args = (Const(value.default_factory), inside)
         else:
-            args = (Build("list", tuple(map(self.of, value))), Const(value.maxlen))
+            args = (Build("list", tuple(map(self._of, value))), Const(value.maxlen))
         made = self._session.noted("function", f"collections:{kind.__name__}", args, handed(value))
         return Ref(made._self_id)
 
     def _iterator(self, value: Any) -> Template:
         """What comes out of the pipeline as an iterator is one again."""
         items = list(value)
-        made = self._session.noted("function", "builtins:iter", (self.of(items),), iter(handed(items)))
+        made = self._session.noted("function", "builtins:iter", (self._of(items),), iter(handed(items)))
         return Ref(made._self_id)
 
     def _constant(self, value: Any) -> Template:
@@ -116,9 +129,12 @@ class Templates:
 
     def _frozen(self, value: Any, known: dict[int, Any]) -> Any:
         """A constant as it is now: a function of the pipeline's own sees later what its names are then."""
+        if id(value) not in known:
+            known[id(value)] = self._frozen_anew(value, known)
+        return known[id(value)]
+
+    def _frozen_anew(self, value: Any, known: dict[int, Any]) -> Any:
         kind = type(value)
-        if id(value) in known:
-            return known[id(value)]
         if kind is FunctionType and lift.is_rewritten(value):
             return self._frozen_function(value, known)
         if kind is partial:
@@ -170,7 +186,7 @@ def hidden(value: Any) -> GraphError:
 
 
 def found_by_id(ids: dict[int, Ref], value: Any) -> bool:
-    return id(value) in ids or (type(value) in PLAIN and any(found_by_id(ids, item) for item in within(value)))
+    return any(id(thing) in ids for thing in things_in(value))
 
 
 def settled(given: Any) -> Any:

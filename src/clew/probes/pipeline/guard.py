@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from types import FrameType, TracebackType
 from typing import Any, Literal
 
@@ -40,7 +40,7 @@ class Once:
 
     def raised(self, error: BaseException) -> bool:
         """Whether an exception is the function's own, or was made from it."""
-        return self.error is not None and (error is self.error or error.__cause__ is self.error)
+        return self.error is not None and (error is self.error or cause_of(error) is self.error)
 
 
 def call_once(passing: _Passing, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -53,7 +53,7 @@ def call_once(passing: _Passing, function: Callable[..., Any], args: tuple[Any, 
         try:
             return passing(once, args, kwargs)
         except Exception as error:
-            if once.raised(error) or isinstance(error, _ON_PURPOSE):
+            if once.raised(error) or issubclass(type(error), _ON_PURPOSE):
                 raise
             trouble.failed(error, f"the recording of {getattr(function, '__qualname__', 'a call')}")
         if once.error is not None:
@@ -117,6 +117,18 @@ class Around:
             if own is not error:
                 trouble.failed(own, "the recording of a stage")
         return False
+
+
+def cause_of(error: BaseException) -> BaseException | None:
+    """Its `__cause__`; a class of the user's that answers for itself is not asked."""
+    cause: BaseException | None = vars(BaseException)["__cause__"].__get__(error)
+    return cause
+
+
+def add_note(error: BaseException, text: str) -> None:
+    """A note under an exception; none where its class answers for itself, and refuses."""
+    with suppress(Exception):
+        BaseException.add_note(error, text)
 
 
 def attempt(step: Callable[[], Any]) -> None:

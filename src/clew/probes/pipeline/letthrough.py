@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from contextlib import ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from clew import env, recording, trouble
 from clew.errors import ClewError, OptionError, TargetError
@@ -15,7 +15,7 @@ from clew.recorder.endings import describe
 from clew.records import TraceFacts
 
 from . import files, stages, threads
-from .guard import attempt
+from .guard import add_note, attempt, cause_of
 from .plugins import Installed
 from .spots import Spot, fixed
 from .staged import StagedCall
@@ -138,8 +138,9 @@ class items:  # noqa: N801  (a word of the language users write)
             self._last_words(tracing, error)
         except Exception as trouble_of_ours:
             trouble.report("items-close", "the end of a trace was not written", "", trouble_of_ours, internal=True)
-        if isinstance(error, Exception) and tracing.stored is not None and not env.quiet():
-            error.add_note(f"clew: the trace up to here is clew.open({str(tracing.stored)!r}).trace")
+        is_exception = error is not None and issubclass(type(error), Exception)
+        if error is not None and is_exception and tracing.stored is not None and not env.quiet():
+            add_note(error, f"clew: the trace up to here is clew.open({str(tracing.stored)!r}).trace")
 
     def _last_words(self, tracing: Tracing, error: BaseException | None) -> None:
         facts, root = tracing.facts, self._root
@@ -170,27 +171,34 @@ def _untraced(wanted: int | None, note: str) -> Trace:
     return Trace.of([], TraceFacts(wanted, "off", notes=[note]))
 
 
-@trouble.entry_point(otherwise=lambda error, tracing: isinstance(error, (TraceOver, RanDry)))
+@trouble.entry_point()
 def _tell_of_cut_batch(error: BaseException | None, tracing: Tracing) -> None:
     """A program that needs whole batches fails with one that was cut: its error says why, and what to do."""
-    if tracing.cut_batch is None or not isinstance(error, Exception):
+    if tracing.cut_batch is None or error is None or not issubclass(type(error), Exception):
         return
     size, whole = tracing.cut_batch
     count = tracing.wanted or size
     enough = -(-count // whole) * whole
-    error.add_note(
+    add_note(
+        error,
         f"clew.items({count}) lets {count} items through: the last batch had {size} of its {whole} items. "
-        f"If the program needs whole batches, ask for {enough}: clew.items({enough}), clew run --items {enough}."
+        f"If the program needs whole batches, ask for {enough}: clew.items({enough}), clew run --items {enough}.",
     )
 
 
+def _is_end(error: BaseException | None) -> TypeGuard[TraceOver | RanDry]:
+    return issubclass(type(error), (TraceOver, RanDry))
+
+
+@trouble.entry_point(otherwise=lambda error, tracing: _is_end(error))
 def _is_over(error: BaseException | None, tracing: Tracing) -> bool:
     """Whether an exception is our own end of the block, also as the cause of one a framework has made of it."""
-    seen = 0
-    while error is not None and seen < 10:
-        if isinstance(error, (TraceOver, RanDry)) and error.tracing is tracing:
+    for _ in range(10):
+        if _is_end(error) and error.tracing is tracing:
             return True
-        error, seen = error.__cause__, seen + 1
+        if error is None:
+            break
+        error = cause_of(error)
     return False
 
 

@@ -419,7 +419,7 @@ class Tracing:
 
     def fail(self, call: StagedCall, error: BaseException) -> None:
         """A passage has ended with an exception; that the trace is over is none of its own."""
-        ours = isinstance(error, TraceOver)
+        ours = issubclass(type(error), TraceOver)
         call.finish({}, None if ours else error)
         if not ours:
             self.failed = self.failed or call

@@ -16,6 +16,7 @@ from typing import Any
 from clew.errors import GraphError
 from clew.probes.graph.nodes import Step
 from clew.probes.graph.operators import Made
+from clew.probes.graph.parts import things_in
 from clew.probes.libraries import is_library
 
 from . import atcall
@@ -261,8 +262,15 @@ class _Search:
         self._folder = folder
         self._touched = touched
         self._who = who
+        self._made: dict[tuple[int, bool], tuple[Any, Any]] = {}  # by identity: what is shared stays shared
 
     def rewritten(self, value: Any, *, words: bool = False) -> Any:
+        key = id(value), words
+        if key not in self._made:
+            self._made[key] = value, self._rewritten(value, words)
+        return self._made[key][1]
+
+    def _rewritten(self, value: Any, words: bool) -> Any:
         kind = type(value)
         if kind in (list, tuple):
             return kind(self.rewritten(item, words=words) for item in value)
@@ -350,9 +358,7 @@ def _left_to_default(how: Made) -> Iterator[tuple[str, Any]]:
 
 
 def _holds_asset(value: Any) -> bool:
-    if isinstance(value, list | tuple | set | frozenset | dict):
-        return any(map(_holds_asset, value.values() if isinstance(value, dict) else value))
-    return isinstance(value, Asset)
+    return any(isinstance(thing, Asset) for thing in things_in(value))
 
 
 def _listed(option: Option) -> list[str]:

@@ -201,16 +201,3 @@ def _same_state(a: Any, b: Any) -> bool:
         return len(a) == len(b) and all(_same_state(x, y) for x, y in zip(a, b, strict=True))
     equal = a == b
     return bool(equal.all()) if hasattr(equal, "all") else bool(equal)
-
-
-# ---- arguments
-
-
-def kept(value: Any) -> Any:
-    """An argument as it is now: the constructor may change the list it was given."""
-    kind = type(value)
-    if kind is dict:
-        return {key: kept(item) for key, item in value.items()}
-    if kind in (list, tuple):
-        return kind(kept(item) for item in value)
-    return set(value) if kind is set else value

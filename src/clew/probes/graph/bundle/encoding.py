@@ -10,7 +10,6 @@ import copyreg
 import functools
 import math
 import sys
-from collections.abc import Callable
 from pathlib import PurePath
 from types import BuiltinFunctionType, EllipsisType, FunctionType, MethodType, ModuleType, NotImplementedType
 from typing import Any
@@ -23,7 +22,7 @@ from . import digests, tensorflowmodels, torchclasses, torchmodules
 from .arrays import Writer
 from .assets import Asset, Assets
 from .code import Code
-from .containers import KINDS, Containers
+from .containers import Containers, is_shareable
 from .modules import is_user_module
 from .modulestate import unwrapped
 from .names import CannotSaveError, public_name
@@ -44,13 +43,12 @@ class Encoder:
         self.module_classes_used = False  # a torch module was saved as its class and what it holds
         self.arrays = Writer()
         self.objects: list[dict[str, Any] | None] = []
-        self.containers: Containers | None = Containers(self.objects)
-        self.code = Code(self.encode, self._name_container)
+        self.containers = Containers(self.objects)
+        self.code = Code(self.encode, self.containers.name)
         self.warnings: list[str] = []
         self._made_objects: list[tuple[Any, Made, dict[str, Any]]] = []  # and what the page says of them
         self._known: dict[int, tuple[int, Any]] = {}  # the object is held, so that its number stays its own
         self._inside: set[int] = set()
-        self._is_copied = False
 
     def encode(self, value: Any) -> Any:
         kind = type(value)
@@ -65,27 +63,17 @@ class Encoder:
 
     def encode_copied(self, value: Any) -> Any:
         """A constant of a step: its containers are made anew for each run, and are nobody else's."""
-        before, self._is_copied = self._is_copied, True
-        try:
+        with self.containers.copy():
             return self.encode(value)
-        finally:
-            self._is_copied = before
-
-    def _name_container(self, value: Any, refer: Callable[[], dict[str, Any]]) -> None:
-        if self.containers is not None:
-            self.containers.name(value, refer)
 
     # ---- plain data
 
     def _container(self, value: Any, kind: type) -> Any:
         if id(value) in self._inside:
             raise CannotSaveError(f"a {kind.__name__} that contains itself")
-        shared = self.containers if kind in KINDS and not self._is_copied else None
-        reference = None if shared is None else shared.met(value)
-        if reference is not None:
-            return reference
-        made = self._parts(value, kind)
-        return made if shared is None else shared.add(value, made)
+        if not is_shareable(value):
+            return self._parts(value, kind)
+        return self.containers.met(value) or self.containers.add(value, self._parts(value, kind))
 
     def _parts(self, value: Any, kind: type) -> Any:
         self._inside.add(id(value))
@@ -193,8 +181,7 @@ class Encoder:
     def forget(self, count: int) -> None:
         """Leave out what was written since a mark: it is not needed after all."""
         del self.objects[count:]
-        if self.containers is not None:
-            self.containers.forget(count)
+        self.containers.forget(count)
         self._known = {key: known for key, known in self._known.items() if known[0] < count}
 
     def _shared(self, value: Any) -> dict[str, Any]:
@@ -203,14 +190,12 @@ class Encoder:
             number = len(self.objects)
             self._known[id(value)] = (number, value)
             self.objects.append(None)
-            before, self._is_copied = self._is_copied, False
             try:
-                self.objects[number] = self._object(value)
+                with self.containers.copy(is_copy=False):  # an object is one wherever it is met
+                    self.objects[number] = self._object(value)
             except CannotSaveError:  # whoever asked may know another way, and the page has no holes
                 self.forget(number)
                 raise
-            finally:
-                self._is_copied = before
             return {"$": "object", "number": number}
         if self.objects[known[0]] is None and isinstance(value, FunctionType | _Cached):
             raise CannotSaveError("a function that holds itself through what it closes over")

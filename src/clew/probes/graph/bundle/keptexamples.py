@@ -17,6 +17,9 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from clew.probes.graph.changes import deep_copied
+from clew.probes.graph.parts import things_in
+
 from . import schema, trust
 from .arrays import Reader
 from .decoding import Decoder
@@ -41,7 +44,6 @@ class KeptExamples:
         self._inputs: list[tuple[Any, list[str]]] = []
         self._encoder = Encoder(encoder.assets, encoder.staging)
         self._encoder.code = encoder.code
-        self._encoder.containers = None  # examples are copies
         for number, feed in enumerate(of_graph(graph), 1):
             try:
                 self._keep(feed)
@@ -53,7 +55,8 @@ class KeptExamples:
         if isinstance(feed, str):
             raise CannotSaveError(feed)
         count = self._encoder.mark()
-        inputs = [[name, self._encoder.encode(value)] for name, value in feed.items()]
+        with self._encoder.containers.copy():
+            inputs = [[name, self._encoder.encode(value)] for name, value in feed.items()]
         page = [inputs, self._encoder.objects[count:]]
         kinds = {value["$"] for value in trust.values_in(page)} & _NOT_KEPT
         if kinds:
@@ -74,27 +77,25 @@ class KeptExamples:
                 self.notices.append(f"{said}: the bundle is tested only up to there.")
         kept = zip(self._inputs, steps, strict=True)
         examples = [{"inputs": inputs, "files": files, "steps": done} for (inputs, files), done in kept]
-        staging.write(EXAMPLES, json.dumps({"objects": self._encoder.objects, "examples": examples}).encode())
+        page = {"objects": self._encoder.objects, "examples": examples}
+        self._encoder.containers.settle(page)
+        staging.write(EXAMPLES, json.dumps(page).encode())
         if len(self._encoder.arrays):
             staging.write_parts(EXAMPLES_ARRAYS, self._encoder.arrays.parts())
 
 
 def _files_in(values: Any) -> Iterator[str]:
     """The files and folders that texts and paths in plain containers name."""
-    stack = [values]
-    while stack:
-        value = stack.pop()
+    for value in things_in(values):
         if isinstance(value, str | PurePath):
             text = str(value)
             if 0 < len(text) < _LONGEST_PATH and "\0" not in text and os.path.exists(text):
                 yield text
-        elif type(value) in (list, tuple, set, dict):
-            stack.extend(value.values() if type(value) is dict else value)
 
 
 def copied(feed: dict[str, Any]) -> dict[str, Any]:
     """Inputs that a run may change."""
-    return copy.deepcopy(feed)
+    return deep_copied(feed)
 
 
 def of_graph(graph: Graph) -> list[Any]:

@@ -173,8 +173,7 @@ class _Writer:
         packages = self._packages(said)
         said["versions"] = versions.here(packages)
         self._files()
-        if self.encoder.containers is not None:
-            self.encoder.containers.settle(said)
+        self.encoder.containers.settle(said)
         needed = environment.requirements({*packages, *self._roots_of_types(graph)}, said["versions"]["python"])
         self.encoder.staging.write(REQUIREMENTS, needed.encode())
         return said

@@ -7,26 +7,24 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from types import BuiltinMethodType, CellType, CodeType, CoroutineType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from clew.probes.graph import lift, outside
 from clew.probes.graph.changes import can_change
-from clew.probes.graph.parts import CHANGING, COLLECTIONS, ITERATORS, PLAIN, hides, is_filled, within
+from clew.probes.graph.parts import CHANGING, COLLECTIONS, CONTAINERS, ITERATORS, hides, is_filled, things_in, within
 from clew.probes.graph.session import Session
 from clew.probes.graph.traced import is_traced
 from clew.values import SCALARS
 
-CONTAINERS = (*PLAIN, *COLLECTIONS)
 VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _PLAIN_RESULTS = (*CONTAINERS, *SCALARS, type(None))
 _SETTING = ("STORE_DEREF", "DELETE_DEREF")
 
 
 def can_be_changed(value: Any) -> bool:
-    if type(value) in (*CHANGING, *COLLECTIONS):
-        return True
-    return type(value) in PLAIN and any(map(can_be_changed, within(value)))
+    return any(type(thing) in (*CHANGING, *COLLECTIONS) for thing in things_in(value))
 
 
 def is_flat(value: Any) -> bool:
@@ -52,7 +50,7 @@ def is_given(value: Any) -> bool:
     if kind in ITERATORS or kind in VIEWS or kind is CoroutineType or hasattr(kind, "__next__"):
         return False
     if kind in CONTAINERS:
-        return all(map(_is_given_part, within(value)))
+        return all(_is_given_part(part) for part in all_within(value) if type(part) not in CONTAINERS)
     if issubclass(kind, (list, dict, set, deque)) and any(map(is_traced, _content(value))):
         return False
     if kind is FunctionType:
@@ -72,10 +70,7 @@ def _parts_of(value: partial[Any]) -> tuple[Any, ...]:
 
 
 def all_within(value: Any) -> Iterator[Any]:
-    for item in within(value):
-        yield item
-        if type(item) in CONTAINERS:
-            yield from all_within(item)
+    return islice(things_in(value), 1, None)
 
 
 def _content(value: Any) -> Iterator[Any]:

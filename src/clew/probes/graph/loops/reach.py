@@ -12,12 +12,10 @@ from typing import Any
 
 from clew.probes.graph import lift, outside, state
 from clew.probes.graph.operators import Operator, OperatorObject
-from clew.probes.graph.parts import within
+from clew.probes.graph.parts import CONTAINERS, within
 from clew.probes.graph.traced import is_traced
 from clew.probes.libraries import is_library
 from clew.probes.lines.engine import original_code
-
-from .given import CONTAINERS
 
 _MOST = 20_000  # things that are looked at; a loop that reaches more is not known well enough
 

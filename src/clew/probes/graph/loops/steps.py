@@ -18,6 +18,8 @@ from clew.probes.graph.nodes import Const
 from clew.probes.graph.operators import Operator
 from clew.probes.graph.parts import (
     CHANGING,
+    CONTAINERS,
+    StandIns,
     handed,
     hides,
     is_filled,
@@ -28,7 +30,7 @@ from clew.probes.graph.traced import is_traced
 from clew.probes.libraries import is_library
 
 from . import names
-from .given import CONTAINERS, VIEWS, all_within, can_be_changed, is_alone, is_flat, is_given, is_given_leaf
+from .given import VIEWS, all_within, can_be_changed, is_alone, is_flat, is_given, is_given_leaf
 from .reach import Reached, reached_by
 from .rewriting import CONSUMING, LAZY
 from .sites import AS_WRITTEN, LEAF, ExpressionSite, LoopCode, Shape, Site, StatementSite
@@ -369,7 +371,7 @@ class _Call:
     def _made(self, value: Any) -> Any:
         """A container of the pipeline's own as a value."""
         template = self.session.template(value)
-        return self.session.noted("python", "made", (template,), handed(value, []))
+        return self.session.noted("python", "made", (template,), StandIns().of(value))
 
 
 def _closed(session: Session, function: Any) -> Any:
