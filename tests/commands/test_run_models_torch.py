@@ -39,8 +39,37 @@ print("done", Net.__call__ is nn.Module.__call__)
 """
 
 
-def run(tmp_path: Path, *options: str) -> tuple[clew.Run, str]:
-    (tmp_path / "train.py").write_text(PROGRAM)
+STEPS = """
+import copy
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 1)
+        self.alone(-1)
+    def forward(self, x):
+        return self.layer(x)
+    def training_step(self, x):
+        loss = self(x).sum()
+        return loss
+    def alone(self, x):
+        doubled = x * 2
+        return doubled
+
+net = Net()
+for i in range(3):
+    net.alone(i)
+for i in range(3):
+    net.training_step(torch.ones(2) * i)
+other = copy.deepcopy(net)
+other.alone(7)
+print("done", True)
+"""
+
+
+def run(tmp_path: Path, *options: str, program: str = PROGRAM) -> tuple[clew.Run, str]:
+    (tmp_path / "train.py").write_text(program)
     environment = os.environ | {"CLEW_DIR": str(tmp_path / "runs"), "CLEW_QUIET": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "clew", "run", *options, "train.py"],
@@ -82,3 +111,10 @@ def test_what_is_suggested_instead_of_a_path_is_there_and_optimizers_are_found(t
     hints = {note.subject: note.text for note in found.ledger}
     assert hints["hidden"] == "there is no such path; did you mean `forward.hidden`?"
     assert hints["forward.nothing"].startswith("`forward` gives nothing of this name, and has no such variable;")
+
+
+def test_a_model_is_found_before_the_first_call_of_a_method_that_was_asked_for(tmp_path: Path) -> None:
+    found, _ = run(tmp_path, "--model", "net: training_step.loss, alone.doubled", program=STEPS)
+    assert found["alone.doubled"].values == [0, 2, 4]
+    assert len(found["training_step.loss"]) == 3
+    assert not found.ledger
