@@ -93,8 +93,8 @@ class Models:
         own = [path for path in paths if _is_method(kind, path.split(".")[0])]
         if not own:
             return
-        example = object.__new__(kind)
-        torch.nn.Module.__init__(example)  # type: ignore[arg-type]
+        example: Any = object.__new__(kind)
+        torch.nn.Module.__init__(example)
         tracer = ModelTracer(example, own, **self._options)
         probe = ModuleProbe(tracer, "", example, is_root=True)
         for spot in chain.from_iterable(spots(example, path) for path in own):
