@@ -39,8 +39,37 @@ print("done", Net.__call__ is nn.Module.__call__)
 """
 
 
-def run(tmp_path: Path, *options: str) -> tuple[clew.Run, str]:
-    (tmp_path / "train.py").write_text(PROGRAM)
+STEPS = """
+import copy
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 1)
+        self.alone(-1)
+    def forward(self, x):
+        return self.layer(x)
+    def training_step(self, x):
+        loss = self(x).sum()
+        return loss
+    def alone(self, x):
+        doubled = x * 2
+        return doubled
+
+net = Net()
+for i in range(3):
+    net.alone(i)
+for i in range(3):
+    net.training_step(torch.ones(2) * i)
+other = copy.deepcopy(net)
+other.alone(7)
+print("done", True)
+"""
+
+
+def run(tmp_path: Path, *options: str, program: str = PROGRAM) -> tuple[clew.Run, str]:
+    (tmp_path / "train.py").write_text(program)
     environment = os.environ | {"CLEW_DIR": str(tmp_path / "runs"), "CLEW_QUIET": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "clew", "run", *options, "train.py"],
@@ -92,3 +121,10 @@ def test_a_program_that_does_not_load_torch_does_not_get_it_from_us(tmp_path: Pa
     assert done.stdout == "False\n", done.stderr
     (found,) = clew.runs(tmp_path / "runs")
     assert "the program did not load torch" in found.ledger[0].text
+
+
+def test_a_model_is_found_before_the_first_call_of_a_method_that_was_asked_for(tmp_path: Path) -> None:
+    found, _ = run(tmp_path, "--model", "net: training_step.loss, alone.doubled", program=STEPS)
+    assert found["alone.doubled"].values == [0, 2, 4]
+    assert len(found["training_step.loss"]) == 3
+    assert not found.ledger

@@ -211,8 +211,9 @@ def load() -> None:
     """Load now what the first value of each kind would have to wait for, as far as the program has its library."""
     for library in [*LIBRARIES, *_foreign()]:
         adapter = adapter_for(library) if library in sys.modules else None
-        if hasattr(adapter, "load"):
-            adapter.load()
+        load_more = getattr(adapter, "load", None)
+        if load_more is not None:
+            load_more()
     import_module("clew.values.objects")
 
 

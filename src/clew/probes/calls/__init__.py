@@ -177,7 +177,8 @@ class Follower:
         if self._names:
             block = watch(*self._names, on_change=tell)
             block.enter_block(frame)
-        trace, trace.way = runtime.open_log(self._following, frame)
+        trace, way = runtime.open_log(self._following, frame)
+        trace.way = way
         if outer is not None:
             trace.requests = runtime.merged(outer.requests, trace.requests)
             if isinstance(trace, TellingTrace):

@@ -18,6 +18,7 @@ from clew.probes.lines import runtime as lines
 from clew.probes.lines.engine import PAUSES
 from clew.recorder.plan import Plan
 from clew.recorder.quiet import is_quiet
+from clew.recorder.quiet import threads as quiet
 from clew.recorder.trace import LIVE, OFF, Busy, Trace, clock, here
 from clew.values import SCALAR_IDS
 
@@ -157,7 +158,7 @@ class FollowedTask(_InOwnLog, _Followed, lines.PausingHookedCall):  # type: igno
 
 def _enter(plan: Plan, flags: int, args: tuple[Any, ...]) -> Any:
     try:
-        if is_quiet():
+        if quiet and is_quiet():
             return lines.Silent()
         trace = here.get(None)
         opened = trace is None

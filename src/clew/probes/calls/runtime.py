@@ -36,7 +36,11 @@ def enter(plan: Plan, trace: Any) -> tuple[Any, bool, int]:
     try:
         if quiet and is_quiet():
             return OFF, True, 0
-        return (trace, False, trace.at) if trace is not None else begin(plan, sys._getframe(1))
+        if trace is not None:
+            return trace, False, trace.at
+        if plan.root is None and not roots and not _parents:
+            return OFF, True, 0  # nothing is followed anywhere
+        return begin(plan, sys._getframe(1))
     except Exception as error:
         return trouble.failed(error, "follow", OFF), True, 0
 

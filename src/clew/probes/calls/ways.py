@@ -36,7 +36,7 @@ def way_to(trace: Trace, frame: FrameType | None) -> int:
 
 def _codes(frame: FrameType | None) -> list[CodeType]:
     """While these are held, their ids are nobody else's."""
-    codes = []
+    codes: list[CodeType] = []
     while frame is not None and len(codes) < _LOOKED_AT:
         codes.append(frame.f_code)
         frame = frame.f_back

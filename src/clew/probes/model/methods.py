@@ -7,12 +7,13 @@ The function in the class has, while anybody listens, a second body for those mo
 from __future__ import annotations
 
 import inspect
+import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from threading import get_ident
-from types import FunctionType, MethodType
+from types import FrameType, FunctionType, MethodType
 from typing import Any, Final, NamedTuple
 
 from clew import trouble
@@ -56,6 +57,24 @@ def function_behind(module: Any, name: str) -> FunctionType | source.Unknown:
     return bound
 
 
+class _Ears(Receivers[tuple[Ear, ...]]):
+    """Who listens, by id of the module."""
+
+    __slots__ = ("find",)
+    find: Callable[[FrameType], None]
+
+
+class _FindingEars(_Ears):
+    """The same; a module that nobody listens to yet is looked at when it calls the function."""
+
+    __slots__ = ()
+
+    def __contains__(self, key: object) -> bool:
+        if not dict.__contains__(self, key):
+            self.find(sys._getframe(1))
+        return dict.__contains__(self, key)
+
+
 class _Function:
     """One function, and who listens to it, by module."""
 
@@ -65,13 +84,21 @@ class _Function:
         self._branches: dict[tuple[str, ...], Branch] = {}
         self._current: Branch | None = None
         self._is_forward = self._is_only_forward = False  # of all, or of some of those who listen
-        self.ears: Receivers[tuple[Ear, ...]] = Receivers()
+        self.ears = _Ears()
         code = engine.original_code(function)
         self._code = code
         self._names = code.co_varnames
         self._positional, self._named = code.co_argcount, code.co_kwonlyargcount
 
     # ---- on and off
+
+    def find(self, find: Callable[[FrameType], None] | None) -> None:
+        """Tell `find` of calls by modules that nobody listens to: it is given their frames."""
+        if find is None:
+            self.ears.__class__ = _Ears
+        else:
+            self.ears.find = find
+            self.ears.__class__ = _FindingEars
 
     def add(self, module: Any, ear: Ear) -> str:
         """ "" or why it cannot be heard."""
@@ -214,6 +241,14 @@ def hear_method(function: FunctionType, module: Any, ear: Ear) -> Callable[[], N
         if ear.is_forward:
             module_calls.expect_forward(module, 1)
     return partial(_hear_no_more, known, module, ear)
+
+
+def find_by_method(function: FunctionType, find: Callable[[FrameType], None] | None) -> None:
+    """Tell `find` of calls of a method, which somebody must listen to, by modules that nobody listens to."""
+    with module_calls.lock:
+        known = _functions.get(function)
+        if known is not None:
+            known.find(find)
 
 
 def _hear_no_more(known: _Function, module: Any, ear: Ear) -> None:

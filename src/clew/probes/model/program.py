@@ -1,16 +1,20 @@
 """`clew run --model "net: encoder.*"`, `--nonfinite find`: models of an unchanged program, found when they are called.
 
 A model is known by the name of a variable that holds it where it is called (`net`, `self.net`), or by its class.
-Where a method that calls the model was asked for (`training_step.loss`), that is too late for its first call: such a
-model is looked for as soon as an optimizer is made. What is still missed is noted.
+Where one of its methods was asked for (`training_step.loss`), a model is also known by a call of that. The method must
+be able to tell its variables before its first call begins: it is made ready, with a model that is never called, when
+the first model of a class is made. What is still missed is noted.
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 from collections.abc import Iterator
-from types import FrameType
+from functools import partial
+from itertools import chain
+from types import FrameType, FunctionType
 from typing import Any
 
 import torch
@@ -24,12 +28,14 @@ from clew.probes.lines.branch import Branch
 from clew.probes.model_requests import ANY_MODEL, ModelRequest
 from clew.records import Note
 
-from .paths import method_of
+from .methods import find_by_method
+from .paths import method_of, spots
+from .probes import MethodProbe, ModuleProbe
 from .tracer import ModelTracer
 from .unwrap import unwrapped
 
 _FRAMES = 6  # of the user's, around a call, that are looked through for the model's name
-_MAKE_OPTIMIZER: Any = torch.optim.Optimizer.__init__
+_MAKERS: Any = (torch.nn.Module.__init__, torch.nn.Module.__setstate__)  # the second makes copies, and loads
 
 
 class Models:
@@ -42,29 +48,54 @@ class Models:
         self._known: dict[int, Any] = {}  # by id: models that were looked at
         self._traced: set[int] = set()  # ids of those that are traced
         self._names: set[str] = set()
-        self._looks_early = Branch(module_calls.EVERYTHING, (), lambda plan: self._optimizer_made)
+        self._classes: set[type] = set()
+        self._methods: dict[FunctionType, list[MethodProbe]] = {}  # that find models
+        self._looks_early = Branch(module_calls.EVERYTHING, (), lambda plan: self._module_made)
         self._inside = threading.local()
 
     def install(self) -> None:
         module_calls.find(self)
-        if any(request.name != ANY_MODEL for request in self._requests):
-            engine.branch(_MAKE_OPTIMIZER, self._looks_early)
+        for maker in _MAKERS:
+            engine.branch(maker, self._looks_early)
 
-    def _optimizer_made(self, values: tuple[Any, ...]) -> module_calls.NotHeard:
-        self._look_around(sys._getframe(1))
+    def _module_made(self, values: tuple[Any, ...]) -> module_calls.NotHeard:
+        kind = type(values[0])
+        if kind not in self._classes:
+            self._classes.add(kind)
+            self._meet_class(kind)
         return module_calls.NotHeard()
 
     @trouble.entry_point()
-    def _look_around(self, frame: FrameType | None) -> None:
-        """Find models whose methods were asked for, before those are called."""
-        wanted = {request.name: request for request in self._requests if not request.matched}
-        for scope, prefix in _scopes(frame):
-            for name, value in list(scope.items()):
-                if issubclass(type(value), torch.nn.Module) and id(value) not in self._known:
-                    names = (name, prefix + name, type(unwrapped(value)).__name__)
-                    requests = [wanted[each] for each in names if each in wanted]
-                    if any(_methods_in(unwrapped(value), request.paths) for request in requests):
-                        self._meet(value, frame)
+    def _meet_class(self, kind: type) -> None:
+        """Have methods of this class that were asked for find the model that they are called on."""
+        paths = [path for request in self._requests for path in request.paths]
+        own = [path for path in paths if _is_method(kind, path.split(".")[0])]
+        if not own:
+            return
+        example: Any = object.__new__(kind)
+        torch.nn.Module.__init__(example)
+        tracer = ModelTracer(example, own, **self._options)
+        probe = ModuleProbe(tracer, "", example, is_root=True)
+        for spot in chain.from_iterable(spots(example, path) for path in own):
+            probe.add(spot)
+        for method in probe.methods.values():
+            if method.function is not None:
+                method.hear(method, is_forward=False)
+                self._methods.setdefault(method.function, []).append(method)
+                find_by_method(method.function, partial(self._method_called, method.function))
+
+    @trouble.entry_point()
+    def _method_called(self, function: FunctionType, frame: FrameType) -> None:
+        """A method is called, maybe on a model that nobody has met."""
+        module = frame.f_locals.get(frame.f_code.co_varnames[0])
+        if not issubclass(type(module), torch.nn.Module) or id(module) in self._known or module_calls.is_captured():
+            return
+        self._meet(module, frame.f_back)
+        if id(unwrapped(module)) not in self._traced:
+            if _is_being_made(module, frame):
+                self._known.pop(id(module), None)  # it gets its name later
+        elif function.__code__ is not frame.f_code:
+            _note_begun(self._tracers[-1], frame)
 
     @trouble.entry_point()
     def called(self, module: Any) -> None:
@@ -107,7 +138,12 @@ class Models:
     def finish(self, error: BaseException | None) -> list[Note]:
         """The program is over: nothing is traced any more, and what never came is said."""
         module_calls.find_no_more(self)
-        engine.branch(_MAKE_OPTIMIZER, None)
+        for maker in _MAKERS:
+            engine.branch(maker, None)
+        for function, methods in self._methods.items():
+            find_by_method(function, None)
+            for method in methods:
+                method.end_hearing()
         for tracer in self._tracers:
             tracer.stop(error)
         of_any = [tracer for tracer in self._tracers if not tracer.tells_unseen and tracer.paths]
@@ -135,6 +171,19 @@ def _methods_in(model: Any, paths: list[str]) -> dict[str, str]:
         for name, path in heads.items()
         if name != "forward" and name not in model._modules and method_of(model, name) is not None
     }
+
+
+def _is_method(kind: type, name: str) -> bool:
+    """Whether this is a method of the class, `forward` apart."""
+    return name != "forward" and isinstance(inspect.getattr_static(kind, name, None), FunctionType)
+
+
+def _is_being_made(module: Any, frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_name == "__init__" and next(iter(frame.f_locals.values()), None) is module:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _note_begun(tracer: ModelTracer, frame: FrameType | None) -> None:
