@@ -39,5 +39,6 @@ if __name__ == "__main__":
     print(len(model.seen), model.seen[-1] < model.seen[0], trainer.global_step)
 
 # Needs: lightning
+# Without: model, because its model is a single layer: nothing lies under it that ** could mean, and that is said
 # Output:
 # 4 True 4

@@ -82,7 +82,8 @@ def without_own_frames(traceback: TracebackType | None) -> TracebackType | None:
         following = entry.tb_next
         while following is not None and is_own(following.tb_frame):
             following = following.tb_next
-        entry.tb_next = entry = following
+        entry.tb_next = following
+        entry = following
     return traceback
 
 

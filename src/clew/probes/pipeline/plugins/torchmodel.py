@@ -62,7 +62,8 @@ def _optimizers(cls: type) -> list[type]:
 
 def _call(original: Any) -> Any:
     def passing(module: Any, *args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_compiling() or torch.jit.is_tracing():  # asked first: nothing of ours gets into the graph
+        # Asked first: nothing of ours is to get into what is compiled or traced.
+        if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
             return original(module, *args, **kwargs)
         try:
             return call_once(_pass, original, (module, *args), kwargs)
