@@ -199,7 +199,9 @@ def _aligned(a: list[Any], b: list[Any]) -> tuple[list[Any], list[Any]]:
 
 def is_reordered(a: Any, b: Any) -> bool:
     """Whether two different lists or tuples have the same items."""
-    return a[:1] == b[:1] and a[0] in ("list", "tuple") and sorted(map(json.dumps, a[1])) == sorted(map(json.dumps, b[1]))
+    if a[:1] != b[:1] or a[0] not in ("list", "tuple"):
+        return False
+    return sorted(map(json.dumps, a[1])) == sorted(map(json.dumps, b[1]))
 
 
 def narrowed(a: Any, b: Any, tolerant: bool) -> tuple[Any, Any]:
