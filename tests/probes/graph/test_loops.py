@@ -6,10 +6,13 @@ import collections
 import contextlib
 import functools
 import heapq
+import importlib
 import itertools
 import queue
 import traceback
+import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -581,3 +584,14 @@ def test_a_loop_is_named_by_its_first_line() -> None:
     assert [op.name for op in graph.operators] == ["for x in xs"]
     assert "for x in xs" in graph.show()
     assert graph.profile({"xs": [1, 2]})
+
+
+def test_warnings_of_the_compiler_are_not_repeated_for_a_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "odd.py").write_text("def pipeline(xs):\n    return [x if 2 is None else -x for x in xs]\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pipeline = importlib.import_module("odd").pipeline
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert clew.record(pipeline, xs=[1])(xs=[1, 2]) == [-1, -2]

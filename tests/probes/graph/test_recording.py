@@ -508,6 +508,26 @@ def test_a_method_of_a_type_is_called_with_a_container_of_the_pipeline_s_own() -
     holds(pipeline, "b", "c")
 
 
+def test_a_dictionary_that_is_spread_may_have_any_keys() -> None:
+    def pipeline(row: Any) -> Any:
+        defaults = {"a": 0, "q": 5}
+        out = {**defaults, "z": 1, **row, "score": row["a"] * 2}
+        out["more"] = out["q"]
+        return out, list({**row})
+
+    holds(pipeline, {"a": 1}, {"a": 5, "q": 3}, {"q": 2, "a": 4}, {"z": 0, "b": 1, "a": 4})
+
+
+def test_what_is_no_mapping_is_not_spread() -> None:
+    def pipeline(row: Any) -> Any:
+        try:
+            return {**row["a"]}
+        except TypeError as error:
+            return str(error)
+
+    holds(pipeline, {"a": 1}, {"a": 2})
+
+
 def test_unused_results_are_left_out_and_marked_effects_are_kept() -> None:
     seen: list[Any] = []
 

@@ -19,7 +19,7 @@ _WORDS = {
     "delitem": "del {0}[{1}]", "setattr": "{0}.{1} = {2}", "getitem": "{0}[{1}]", "getattr": "{0}.{1}",
     "made": "a container", "drawn": "next({0})", "raised": "what was raised", "raised as": "what was raised",
     "given": "what came", "text": 'f"{{{0}}}"', "join": 'f"…"', "enter": "with {0}: begins",
-    "leave": "with {0}: ends",
+    "leave": "with {0}: ends", "spread": "{{**{0}}}",
 }  # fmt: skip
 
 

@@ -247,6 +247,23 @@ class Hooks:
             return {session.plain(key) if is_traced(key) else handed(key): item for key, item in items}
         return session.step("function", "builtins:dict", (items,))
 
+    def merged(self, *parts: tuple[Any, ...]) -> Any:
+        """`{**a, key: value}`: whatever keys a recorded `a` has, if nothing in it is the pipeline's own to change."""
+        session = current()
+        spread = [part[0] for part in parts if len(part) == 1]
+        held = [item for part in spread if type(part) is dict for item in part.values()]
+        held += [part[-1] for part in parts if len(part) == 2 or type(part[0]) is not dict]
+        if session is None or not any(map(is_traced, spread)) or any(map(changeable, held)):
+            made: dict[Any, Any] = {}
+            for key, *value in parts:
+                made |= {key: value[0]} if value else {**self.mapping(key)}
+            return made
+        merged: Any = None
+        for part in parts:
+            entries = session.step("python", "spread", part) if len(part) == 1 else self.dict_([part])
+            merged = entries if merged is None else session.step("python", "or", (merged, entries))
+        return merged
+
     def decided(self, value: Any) -> Any:
         """What `if`, `while` and `for` go by."""
         session = current()

@@ -278,9 +278,11 @@ class _Seen(LoopRewriting):
         self.generic_visit(node)
         keys = [key for key in node.keys if key is not None]
         if len(keys) < len(node.keys):
-            spread = [value if key else self._hook("mapping", [value], value) for key, value in self._pairs(node)]
-            node.values = spread
-            return node
+            parts: list[ast.expr] = []  # what is spread, and in between pairs of keys and values
+            for key, value in self._pairs(node):
+                given = [value] if key is None else [key, value]
+                parts.append(ast.copy_location(ast.Tuple(given, ast.Load()), value))
+            return self._hook("merged", parts, node)
         if all(isinstance(key, ast.Constant) for key in keys):
             return node
         pairs: list[ast.expr] = [ast.Tuple([key, value], ast.Load()) for key, value in self._pairs(node) if key]

@@ -51,6 +51,7 @@ PYTHON: dict[str, Callable[..., Any]] = {
     "given": lambda ended: ended.value,
     "call": lambda function, *args, **kwargs: function(*args, **kwargs),
     "list": list,
+    "spread": lambda mapping: {**mapping},
     "text": lambda value, conversion, spec: format(CONVERSIONS[conversion](value), spec),
     "join": lambda *parts: "".join(parts),
 }

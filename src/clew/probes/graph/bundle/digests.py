@@ -32,7 +32,7 @@ def attributes(obj: Any) -> dict[str, Any]:
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "nn") or not isinstance(obj, torch.nn.Module):
         return {**_slots(obj), **instance_dict_of(obj)}
-    found = {}
+    found: dict[str, Any] = {}
     for path, module in obj.named_modules():
         held = {name: value for name, value in vars(module).items() if name not in _IN_STATE}
         held.update((name, module._buffers[name]) for name in module._non_persistent_buffers_set)
