@@ -190,7 +190,7 @@ def _is_end(error: BaseException | None) -> TypeGuard[TraceOver | RanDry]:
     return issubclass(type(error), (TraceOver, RanDry))
 
 
-@trouble.entry_point(otherwise=lambda error, tracing: _is_end(error))
+@trouble.entry_point(otherwise=lambda error, tracing: issubclass(type(error), (TraceOver, RanDry)))
 def _is_over(error: BaseException | None, tracing: Tracing) -> bool:
     """Whether an exception is our own end of the block, also as the cause of one a framework has made of it."""
     for _ in range(10):
