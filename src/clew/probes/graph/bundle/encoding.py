@@ -171,7 +171,7 @@ class Encoder:
         return count > 0
 
     def _is_known(self, value: Any) -> bool:
-        return id(value) in self._known or (self.containers is not None and self.containers.holds(value))
+        return id(value) in self._known or self.containers.holds(value)
 
     # ---- objects
 
