@@ -6,7 +6,6 @@ project, or is refused; it never gives anything else.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import pickle
 import random
@@ -28,7 +27,6 @@ from probes.graph.bundling import opened, python
 SAMPLES = Path(__file__).parents[2] / "samples" / "pipelines"
 NAMES = sorted(path.name for path in SAMPLES.iterdir() if (path / "main.py").exists())
 BRANCHING = ("audio", "ensemble")  # their examples do not go every way through their branches
-NEEDED = {"fraud": "lightgbm"}  # which is no dependency of the tests
 
 RUN = """
     import json, pickle, sys, warnings
@@ -94,14 +92,11 @@ def tally(expected: list[Any], found: list[Any]) -> Counter[str]:
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Compared:
-    available = [name for name in NAMES if name not in NEEDED or importlib.util.find_spec(NEEDED[name])]
-    return compared(tmp_path_factory.mktemp("pipelines") / "here", available, 12)
+    return compared(tmp_path_factory.mktemp("pipelines") / "here", NAMES, 12)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_bundle_of_a_project_gives_what_the_project_gave(name: str, results: Compared) -> None:
-    if name not in results:
-        pytest.skip(f"{NEEDED[name]} is not installed")
     counts = tally(*results[name])
     assert not counts["wrong"], results[name]
     assert counts["equal"] >= 10 and (name in BRANCHING or not counts["refused"]), results[name]
@@ -112,7 +107,6 @@ def test_a_bundle_of_a_project_gives_what_the_project_gave(name: str, results: C
 def test_a_tested_bundle_of_a_project_gives_what_the_project_gave_for_two_hundred_inputs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip(NEEDED.get(name, "clew"))
     monkeypatch.setenv("CLEW_SELFTEST", "1")
     (tmp_path / "here").mkdir()
     counts = tally(*compared(tmp_path / "here", [name], 200)[name])
