@@ -7,6 +7,7 @@ import gc
 import importlib
 import importlib.util
 import os
+import signal
 import sys
 import time
 from collections.abc import Generator, Iterator
@@ -49,8 +50,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    _heed_signals()
     if PRIMARY and "torch" in MISSING:
         raise pytest.UsageError("torch is not installed on the primary Python. `make test` installs it.")
+
+
+def _heed_signals() -> None:
+    """A suite started in the background (`make test &`, nohup) ignores these, and so would every program it starts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for name in ("SIGQUIT", "SIGHUP", "SIGTERM"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
