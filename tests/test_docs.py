@@ -61,7 +61,9 @@ def test_torch_is_only_ever_installed_as_one_version() -> None:
     assert {line for line in lines if package(line) == "torch"} == {"torch==2.13.0"}
 
 
-@pytest.mark.parametrize("page", [ROOT / "CONTRIBUTING.md", DOCS / "architecture.md", DOCS / "journeys.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [ROOT / "CONTRIBUTING.md", DOCS / "architecture.md", DOCS / "journeys.md"], ids=lambda page: page.name
+)
 def test_the_files_a_page_names_are_there(page: Path) -> None:
     named = re.findall(r"`((?:src|tests|docs|scripts|benchmarks|examples)/[\w./-]+)`", page.read_text(encoding="utf-8"))
     assert named

@@ -47,7 +47,7 @@ class Chunk:
         self.sites = sites
         self.values = values
         self.packed: list[tuple[numbers.Packed, numbers.PackedSites]] = []
-        if len(sites) >= _PACKED_FROM and _is_number(values[0]) and _is_number(values[-1]) and _may_pack(call.plan):
+        if len(sites) >= _PACKED_FROM and _is_number(values[0]) and _is_number(values[-1]) and _may_pack(call):
             self._pack()
 
     def __len__(self) -> int:
@@ -103,8 +103,9 @@ def _is_number(value: Any) -> bool:
     return value is None or type(value) in _NUMBER_TYPES
 
 
-def _may_pack(plan: Plan) -> bool:
-    return plan.dedupe and plan.clock_index < 0 and all(watched.thinning is None for watched in plan.watched)
+def _may_pack(call: LiveCall) -> bool:
+    plan = call.plan
+    return plan.dedupe and not call.clocked and all(watched.thinning is None for watched in plan.watched)
 
 
 def pieces(call: LiveCall, now: int) -> Iterator[Chunk]:

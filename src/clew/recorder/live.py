@@ -173,32 +173,36 @@ class LiveCall:
             if place.owner is self and _here.get() is place:
                 _here.set(place.outer)
 
-    @trouble.entry_point(lambda call, index, value, site: (None, None))
     def note(self, index: int, value: Any, site: int) -> tuple[type | None, Any]:
         """A value whose type is not the one expected. Gives the type to expect next, and what to do after statements.
 
         For an immutable value that is its type, and appending needs no call until another type comes. For a mutable
         one it is None, so that every binding comes through here, and `check` looks at it after each statement.
         """
-        kind = type(value)
-        if id(kind) in SCALAR_IDS:
-            self.log.append(value)
-            self.log.append(site)
-            self.plan.expected[index] = kind
-            if self.tracked:
-                self.tracked.pop(index, None)
-            return kind, self.check if self.tracked else None
-        before = self.tracked.get(index)
-        if before is None or before[0] is not value or not before[1].unchanged(value):
-            self._take(index, value, site, before)
-        return None, self.check
+        try:
+            kind = type(value)
+            if id(kind) in SCALAR_IDS:
+                self.log.append(value)
+                self.log.append(site)
+                self.plan.expected[index] = kind
+                if self.tracked:
+                    self.tracked.pop(index, None)
+                return kind, self.check if self.tracked else None
+            before = self.tracked.get(index)
+            if before is None or before[0] is not value or not before[1].unchanged(value):
+                self._take(index, value, site, before)
+            return None, self.check
+        except Exception as error:
+            return trouble.failed(error, "note", (None, None))  # type: ignore[no-any-return]
 
-    @trouble.entry_point()
     def check(self, first_site: int) -> None:
         """After a statement that may have changed something in place: look at every mutable value."""
-        for index, before in list(self.tracked.items()):
-            if not before[1].unchanged(before[0]):
-                self._take(index, before[0], first_site + index, before)
+        try:
+            for index, before in list(self.tracked.items()):
+                if not before[1].unchanged(before[0]):
+                    self._take(index, before[0], first_site + index, before)
+        except Exception as error:
+            trouble.failed(error, "check")
 
     def look(self, index: int, value: Any) -> Capture | None:
         """Capture a value; None if looking at another one has led here, through watched code of a library."""

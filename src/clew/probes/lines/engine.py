@@ -350,7 +350,7 @@ def _prepared(
     watched += in_and_out(parameters)
     if follow is not None:
         watched += (Watched("clock", "clock"),)
-        hooks = (*(hooks or ()), *[None] * (len(watched) - len(hooks or ())))  # its changes are judged at once
+        hooks = hooks and (*hooks, *[None] * (len(watched) - len(hooks)))
     pauses = bool(original.co_flags & PAUSES)
     rewritten = rewrite(node, items, parameters, ignore.ignorer(found.lines), pauses, says_where=follow is not None)
     plan = Plan(
@@ -379,7 +379,10 @@ def _prepared(
         enter = entrance(plan)
     else:
         enter = partial(_entrance(original, plan), plan) if follow is None else follow.enter(plan, original.co_flags)
-    return _Prepared(rewritten, plan, objects(enter, plan))
+    names = objects(enter, plan)
+    if follow is not None:
+        names["expected"] = partial(runtime.expected_types, plan)
+    return _Prepared(rewritten, plan, names)
 
 
 def _compiled(prepared: _Prepared, original: CodeType, found: source.Found) -> CodeType | source.Unknown:

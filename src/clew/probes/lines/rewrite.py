@@ -154,7 +154,7 @@ class _Rewriter:
             if not self.items
             else [
                 t.assign(LOG, t.attribute(CALL, "log")),
-                t.unpack([t.type_of(index) for index in range(len(self.items))], t.call(t.marked("expected"))),
+                t.unpack([t.type_of(index) for index in range(len(self.items))], self._expected_types()),
                 *(t.assign(t.was(item.index), t.load(CALL)) for item in self.observed),
                 t.assign(CHECK, t.none()),
             ]
@@ -172,6 +172,10 @@ class _Rewriter:
         self._placed([way_in])
         way_in.body += self.block(body)
         return [t.on_no_line(way_in)]
+
+    def _expected_types(self) -> ast.expr:
+        """Of code that may be followed it depends on the call whether all its changes are judged at once."""
+        return t.call(t.marked("expected"), *([t.load(CALL)] if self.says_where else []))
 
     def _new_statement(self, line: int, last_line: int) -> int:
         self.lines.append(line)

@@ -71,6 +71,11 @@ class Silent:
     resumed = paused
 
 
+def expected_types(plan: Plan, call: LiveCall | Silent) -> list[type | None]:
+    """The types whose values instrumented code appends to this call's log by itself; None: not those of this name."""
+    return plan.expected.copy() if isinstance(call, WatchedCall) else [None] * len(plan.expected)
+
+
 def enter(plan: Plan, args: tuple[Any, ...]) -> LiveCall | Silent:
     """Begin a call that has its own place in the tree until it leaves."""
     try:
