@@ -27,7 +27,7 @@ from .sampling import take_pairs
 
 if TYPE_CHECKING:
     from clew.recorder.live import LiveCall
-    from clew.recorder.plan import Plan, Thinning
+    from clew.recorder.plan import Thinning
 
 _SHORT_TEXT = 4096
 _LARGE_SCALARS = frozenset([str, bytes, int])
