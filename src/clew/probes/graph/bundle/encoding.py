@@ -279,6 +279,8 @@ class Encoder:
         said["args"] = [self.encode(arg) for arg in taken.args]
         said["kwargs"] = [[name, self.encode(value)] for name, value in taken.kwargs.items()]
         said["opened"] = taken.opened
+        if not how.is_shared:
+            said["unshared"] = True
         if how.notes.random:
             said["random"] = {name: self.encode(state) for name, state in how.notes.random.items()}
         if torchmodules.is_module(obj):
