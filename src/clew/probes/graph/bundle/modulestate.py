@@ -95,7 +95,7 @@ class ModuleState:
         home = sys.modules.get(str(function.__globals__.get("__name__")))
         is_own = home is not None and is_user_module(home)
         code = original_code(function)
-        if is_own and home is not None and is_whole(home):
+        if is_own and home is not None:  # of a script, only what its modules hold: its own names are in its excerpt
             reads, names = _names_in(code)
             for name in sorted(set(vars(home)) if reads & _ALL_NAMES else reads & set(vars(home))):
                 self._global(home, name, names)
@@ -137,6 +137,8 @@ class ModuleState:
                     self._walk(function, module, None)
             elif isinstance(value, FunctionType) and not source.is_written(value.__code__):
                 continue  # evaluates annotations (3.14): the class of the bundle has one of its own
+            elif isinstance(value, FunctionType) and _is_made_by_dataclass(cls, value):
+                self._walk(value, module, None)  # another Python makes it otherwise; what fields are made by counts
             elif inner is not None and isinstance(value, FunctionType) and _is_put_there(cls, name, value):
                 self._put(module, inner, value, f"`{cls.__qualname__}.{name}`")
             elif isinstance(value, classmethod | staticmethod | FunctionType | Operator):
@@ -254,6 +256,10 @@ def _is_set_here(value: Any) -> bool:
     if isinstance(value, ContextVar):
         return value in copy_context()
     return isinstance(value, threading.local) and bool(vars(value))
+
+
+def _is_made_by_dataclass(cls: type, function: FunctionType) -> bool:
+    return function.__code__.co_filename == "<string>" and "__dataclass_fields__" in vars(cls)
 
 
 def _is_put_there(cls: type, name: str, function: FunctionType) -> bool:
