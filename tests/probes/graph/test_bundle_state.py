@@ -270,12 +270,22 @@ REACHING = {
     "a comprehension": "def f(x):\n    return [y * app.config['k'] for y in range(x + 1)][-1]",
     "an import inside": "@clew.op\ndef f(x):\n    import app as inner\n    return x * inner.config['k']",
     "a name imported inside": "@clew.op\ndef f(x):\n    from app import config\n    return x * config['k']",
+    "a module as a default": "f = clew.op(lambda x, m=app: x * m.config['k'])",
+    "a module that an object holds": (
+        "import types\nheld = types.SimpleNamespace(m=app)\nf = clew.op(lambda x: x * held.m.config['k'])"
+    ),
+    "a module in a dictionary": (
+        "modules = {'m': app}\ndef g():\n    return modules['m']\nf = clew.op(lambda x: x * g().config['k'])"
+    ),
+    "a module in a closure": "def make(m):\n    return clew.op(lambda x: x * m.config['k'])\nf = make(app)",
+    "a name as a text": "f = clew.op(lambda x: x * getattr(app, 'config')['k'])",
+    "the module's own __getattr__": "f = clew.op(lambda x: x * app.computed)",
     "what a lambda calls": "def g():\n    import app\n    return app.config['k']\nf = clew.op(lambda x: x * g())",
 }
 
 
 def test_what_a_script_reaches_in_a_module_is_saved_as_it_is_now(tmp_path: Path) -> None:
-    write(tmp_path, {"app.py": "config = {'k': 1}\n"})
+    write(tmp_path, {"app.py": "config = {'k': 1}\ndef __getattr__(name):\n    return config['k']\n"})
     program = f"""
         import app, clew
         app.config["k"] = 3

@@ -111,6 +111,7 @@ class Encoder:
 
     def _module(self, module: ModuleType) -> dict[str, Any]:
         if is_user_module(module):
+            self.code.state.hold(module)
             return {"$": "code", "module": self.code.add(module), "name": ""}
         self.code.packages.add(module.__name__.partition(".")[0])
         return {"$": "named", "name": f"{public_name(module.__name__)}:"}

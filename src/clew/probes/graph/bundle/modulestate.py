@@ -52,6 +52,9 @@ class ModuleState:
         self._bindings: dict[str, Bindings] = {}
         self._pending: list[tuple[ModuleType, Address, Any, str]] = []
         self._addresses: set[tuple[str, Address]] = set()
+        self._held: dict[str, ModuleType] = {}  # modules that are values: whoever gets one may take anything from it
+        self._names: set[str] = set()  # in all functions that were walked
+        self._known_sizes = (0, 0)
 
     # ---- functions and classes
 
@@ -70,6 +73,19 @@ class ModuleState:
         """Those of these names that a module has: somebody takes them from it as attributes."""
         for name in sorted(names & set(vars(module))):
             self._global(module, name, names)
+        computing = vars(module).get("__getattr__")
+        if isinstance(computing, FunctionType) and not names <= set(vars(module)):
+            self._walk(computing, module, None)
+
+    def hold(self, module: ModuleType) -> None:
+        """A module of the user's is a value somewhere: a default, in a dictionary, an attribute of an object."""
+        self._held[module.__name__] = module
+
+    def _reach_held(self) -> None:
+        while self._known_sizes != (sizes := (len(self._held), len(self._names))):
+            self._known_sizes = sizes
+            for module in list(self._held.values()):
+                self.reach_module(module, set(self._names))
 
     def _walk(self, thing: Any, module: ModuleType, address: Address | None) -> None:
         """`address` is None where what belongs to the thing itself cannot be put back; what it reaches still can."""
@@ -97,6 +113,7 @@ class ModuleState:
         code = original_code(function)
         if is_own and home is not None:  # of a script, only what its modules hold: its own names are in its excerpt
             reads, names = _names_in(code)
+            self._names |= names
             for name in sorted(set(vars(home)) if reads & _ALL_NAMES else reads & set(vars(home))):
                 self._global(home, name, names)
             for imported in _imports_in(code, home):
@@ -200,6 +217,7 @@ class ModuleState:
 
     @property
     def is_pending(self) -> bool:
+        self._reach_held()
         return bool(self._pending)
 
     def encoded(self) -> Iterator[tuple[ModuleType, list[Any]]]:
@@ -216,7 +234,7 @@ class ModuleState:
 
 
 def _names_in(code: CodeType) -> tuple[set[str], set[str]]:
-    """The globals that a function reads, and every name in it, those of attributes among them."""
+    """The globals that a function reads, and every name in it: of attributes, and texts that may be such a name."""
     reads: set[str] = set()
     names: set[str] = set()
     stack = [code]
@@ -224,6 +242,7 @@ def _names_in(code: CodeType) -> tuple[set[str], set[str]]:
         one = stack.pop()
         names.update(one.co_names)
         reads.update(step.argval for step in dis.get_instructions(one) if step.opname in _READS)
+        names.update(const for const in one.co_consts if type(const) is str and const.isidentifier())
         stack.extend(const for const in one.co_consts if isinstance(const, CodeType))
     return reads, names
 
