@@ -197,7 +197,8 @@ def test_what_holds_an_operator_with_share_false_is_not_shared_either(tmp_path: 
     held = matx.script(Counter, share=False)()
     holder = matx.script(Holder)(held)
     matx.trace(lambda: (holder(), held())).save(tmp_path / "saved")
-    runs = [matx.load(tmp_path / "saved", -1).run({}) for _ in range(3)]
+    loads = [matx.load(tmp_path / "saved", -1) for _ in range(3)]
+    runs = [one.run({}) for one in loads]
     assert runs[0] == runs[1] == runs[2]
     assert runs[0][1] == runs[0][0] + 1  # one counter in each load
 

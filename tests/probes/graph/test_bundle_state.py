@@ -279,22 +279,23 @@ REACHING = {
     ),
     "a module in a closure": "def make(m):\n    return clew.op(lambda x: x * m.config['k'])\nf = make(app)",
     "a name as a text": "f = clew.op(lambda x: x * getattr(app, 'config')['k'])",
-    "the module's own __getattr__": "f = clew.op(lambda x: x * app.computed)",
+    "the module's own __getattr__": "f = clew.op(lambda x: x * computing.computed)",
     "what a lambda calls": "def g():\n    import app\n    return app.config['k']\nf = clew.op(lambda x: x * g())",
 }
 
 
 def test_what_a_script_reaches_in_a_module_is_saved_as_it_is_now(tmp_path: Path) -> None:
-    write(tmp_path, {"app.py": "config = {'k': 1}\ndef __getattr__(name):\n    return config['k']\n"})
+    computing = "config = {'k': 1}\ndef __getattr__(name):\n    return config['k']\n"
+    write(tmp_path, {"app.py": "config = {'k': 1}\n", "computing.py": computing})
     program = f"""
-        import app, clew
-        app.config["k"] = 3
+        import app, clew, computing
+        app.config["k"] = computing.config["k"] = 3
         for number, text in enumerate({list(REACHING.values())!r}):
             name = f"case{{number}}.py"
             open(name, "w").write(text)
             exec(compile(text, name, "exec"), globals())
             clew.record(lambda x: f(x), 4).save(f"bundle{{number}}", test=False)
-        app.config["k"] = 100
+        app.config["k"] = computing.config["k"] = 100
         print([clew.load(f"bundle{{number}}", trusted=True)(x=5) for number in range({len(REACHING)})])
     """
     found = json.loads(python(program, tmp_path))
