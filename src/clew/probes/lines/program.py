@@ -19,7 +19,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoader
 from types import CodeType, FunctionType, ModuleType, SimpleNamespace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from clew import recording, trouble
 from clew.probes import pickling, receiving
@@ -314,6 +314,16 @@ def narrowed(code: CodeType, request: Request) -> Options | None:
     return dataclasses.replace(request.options, expressions=held) if held else None
 
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _as_import_machinery(function: _F) -> _F:
+    """Python leaves frames of its own import machinery out of tracebacks and warnings: these are taken for such."""
+    assert isinstance(function, FunctionType)
+    function.__code__ = function.__code__.replace(co_filename="<frozen importlib._bootstrap_external>")
+    return function
+
+
 class _Finder:
     """Finds modules as Python does, and gives those that are concerned a loader that instruments.
 
@@ -324,6 +334,7 @@ class _Finder:
     def __init__(self, program: Program) -> None:
         self._program = program
 
+    @_as_import_machinery
     def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
         self._step_forward()
         spec = self._found_by_others(name, path, target)
@@ -340,6 +351,7 @@ class _Finder:
             sys.meta_path.remove(self)
             sys.meta_path.insert(0, self)
 
+    @_as_import_machinery
     def _found_by_others(self, name: str, path: Any, target: ModuleType | None) -> ModuleSpec | None:
         finders: list[Any] = list(sys.meta_path)
         for finder in finders[finders.index(self) + 1 :] if self in finders else finders:
@@ -361,13 +373,14 @@ class _Loader(SourceFileLoader):
         self.plain = plain
         self._program = program
 
+    @_as_import_machinery
     def get_code(self, fullname: str) -> CodeType | None:
         """Always from the source: what is cached on disk is for plain Python, and must stay so."""
         module = sys.modules.get(fullname)
         if module is None or getattr(module.__spec__, "loader", None) is not self:
             return self.plain.get_code(fullname)  # somebody asks, and does not load it
         path = self.get_filename(fullname)
-        code: CodeType = compile(self.get_data(path), path, "exec", dont_inherit=True)
+        code: CodeType = self.source_to_code(self.get_data(path), path)
         assert module.__spec__ is not None
         module.__loader__ = module.__spec__.loader = self.plain
         program: Program = self._program
@@ -384,11 +397,13 @@ class _LoadedByOthers:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
 
+    @_as_import_machinery
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         create = getattr(self._loader, "create_module", None)
         module: ModuleType | None = create(spec) if create is not None else None
         return module
 
+    @_as_import_machinery
     def exec_module(self, module: ModuleType) -> None:
         module.__loader__ = self._loader
         if module.__spec__ is not None:
