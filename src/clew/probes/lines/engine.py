@@ -57,6 +57,8 @@ class Follow(NamedTuple):
     enter: Callable[[Plan, int], Any]  # the way into any other, for a plan and the code's flags
     names: Options | None  # changes of these names are recorded too, inside followed calls only
     root: Any = None  # not None: its calls begin a tree of their own
+    #: Gives the root of a function that is defined inside, if that was asked for by itself.
+    root_inside: Callable[[CodeType, str | None], Any] | None = None
 
 
 _known: weakref.WeakKeyDictionary[FunctionType, Instrumented] = weakref.WeakKeyDictionary()
@@ -423,6 +425,8 @@ def _inner(code: CodeType, module: str | None, follow: Follow) -> CodeType:
     """The code of a function defined inside a followed one (or in a class there), followed too."""
     if is_function(code):
         found = source.find(code)
+        if follow.root_inside is not None:
+            follow = follow._replace(root=follow.root_inside(code, module))
         if not isinstance(found, source.Unknown):
             lean = is_lean(code, follow)
             made = (

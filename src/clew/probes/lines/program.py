@@ -175,7 +175,11 @@ class Program:
         found = self._follows.of(module, code.co_qualname)
         if found is None and module == "__main__":  # a script may be called by its own name
             found = self._follows.of(os.path.splitext(os.path.basename(code.co_filename))[0], code.co_qualname)
-        return found
+        return None if found is None else found._replace(root_inside=self._root_of)
+
+    def _root_of(self, code: CodeType, module: str | None) -> Any:
+        follow = self._to_follow(code, module or "")
+        return None if follow is None else follow.root
 
     def _made(
         self, code: CodeType, module: str, wanted: list[tuple[Request, Options]], follow: engine.Follow | None
