@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress
+from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from .cells import VALUE, Kinds, Numbers, cells_of
 from .live import MOMENT
 from .marks import items_at_once
 from .numberlane import UNSET, Block, Ints, distinct, number_lane, same
-from .sampling import take_pairs
+from .sampling import pairs_now, pairs_until_a_look, take_pairs
 
 if TYPE_CHECKING:
     from clew.recorder.live import LiveCall
@@ -108,30 +109,34 @@ def _may_pack(call: LiveCall) -> bool:
     return plan.dedupe and not call.clocked and all(watched.thinning is None for watched in plan.watched)
 
 
-def pieces(call: LiveCall, now: int) -> Iterator[Chunk]:
+def pieces(call: LiveCall, clock: Callable[[], int] = time_ns) -> Iterator[Chunk]:
     """Take what is in a call's log now, in pieces that memory allows: mostly it is one.
 
     Another thread may be appending. What it appends is left for the next flush, which would never end otherwise.
     """
-    log = call.log
-    left = len(log) & ~1
+    left, now = pairs_now(call, clock)
     while left:
-        count = min(left, items_at_once(log, sys.maxsize) & ~1 or 2)
-        yield _take(call, now, count)
+        count = min(left, items_at_once(call.log, sys.maxsize) // 2 or 1)
+        if count < left and not call.clocked:  # a piece ends where it is known when the next one begins
+            count = pairs_until_a_look(call, count, left)
         left -= count
+        yield _take(call, now, count, is_last=not left)
 
 
-def take(call: LiveCall, now: int) -> Chunk | None:
+def take(call: LiveCall, clock: Callable[[], int] = time_ns) -> Chunk | None:
     """The first of these pieces."""
-    return next(pieces(call, now), None)
+    return next(pieces(call, clock), None)
 
 
-def _take(call: LiveCall, now: int, count: int) -> Chunk:
-    """Take so many items, pairs of a value and a site, out of a call's log."""
-    values, sites, known = take_pairs(call, count // 2)
+def _take(call: LiveCall, now: int, count: int, *, is_last: bool) -> Chunk:
+    """Take so many pairs of a value and a site out of a call's log."""
+    values, sites, known = take_pairs(call, count)
     if call.timed:
         values, sites, known = _without_moments(values, sites, known)
-    return Chunk(call, values, sites, _marks(len(sites), known, call.ended or now))
+    until = call.ended or now
+    if not is_last and known and known[-1][0] == len(sites):
+        until = known[-1][1]  # what is left was there before now
+    return Chunk(call, values, sites, _marks(len(sites), known, until))
 
 
 def _without_moments(values: list[Any], sites: list[int], known: Marks) -> tuple[list[Any], list[int], Marks]:

@@ -247,7 +247,7 @@ class Recorder:
             if large:
                 from .columns import take
 
-                self._chunks += filter(None, [take(call, time.time_ns()) for call in large])
+                self._chunks += filter(None, map(take, large))
             return bool(large) or len(self._short) > _FAST or any(len(trace) > _FAST for trace in self.traces)
 
     def _welcome(self) -> None:
