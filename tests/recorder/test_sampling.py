@@ -73,8 +73,8 @@ class Log:
             self.rows.add(chunk)
 
 
-@given(EVENTS, st.sampled_from([2, 6, 1000]))
-def test_every_change_happened_within_its_span(events: list[str], items_at_once: int) -> None:
+@given(EVENTS, st.sampled_from([20, 1000]), st.booleans())
+def test_every_change_happened_within_its_span(events: list[str], items_at_once: int, ends: bool) -> None:
     log = Log()
     happens: dict[str, Callable[[], None]] = {
         "change": log.change,
@@ -89,10 +89,25 @@ def test_every_change_happened_within_its_span(events: list[str], items_at_once:
         patch.setattr(columns, "items_at_once", lambda log, most: items_at_once)
         for event in events:
             happens[event]()
+            if items_at_once < len(events):  # pieces end at looks
+                log.look(log.clock)
+        log.call.ended = log.clock() if ends else 0
         log.flush()
     spans = [span for span in log.rows.spans for _ in range(span.changes)]
     assert len(spans) == len(log.truth)
     assert all(span.start <= moment <= span.stop for span, moment in zip(spans, log.truth, strict=True))
+
+
+def test_pieces_of_large_values_that_no_look_divides_are_spread_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "items_at_once", lambda log, most: 4)
+    log = Log()
+    for _ in range(8):
+        log.change()
+    log.flush()
+    (whole,) = {(span.stop - span.start) // 10 for span in log.rows.spans}
+    assert [span.changes for span in log.rows.spans] == [2, 2, 2, 2]
+    assert whole > 1
+    assert [first.stop for first in log.rows.spans[:-1]] == [second.start for second in log.rows.spans[1:]]
 
 
 def test_a_look_while_pairs_are_taken_counts_for_nothing() -> None:

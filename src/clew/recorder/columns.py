@@ -24,7 +24,7 @@ from .cells import VALUE, Kinds, Numbers, cells_of
 from .live import MOMENT
 from .marks import items_at_once
 from .numberlane import UNSET, Block, Ints, distinct, number_lane, same
-from .sampling import pairs_now, pairs_until_a_look, take_pairs
+from .sampling import looked_at, pairs_now, take_pairs
 
 if TYPE_CHECKING:
     from clew.recorder.live import LiveCall
@@ -115,12 +115,14 @@ def pieces(call: LiveCall, clock: Callable[[], int] = time_ns) -> Iterator[Chunk
     Another thread may be appending. What it appends is left for the next flush, which would never end otherwise.
     """
     left, now = pairs_now(call, clock)
+    now = call.ended or now
     while left:
-        count = min(left, items_at_once(call.log, sys.maxsize) // 2 or 1)
-        if count < left and not call.clocked:  # a piece ends where it is known when the next one begins
-            count = pairs_until_a_look(call, count, left)
+        count, until = min(left, items_at_once(call.log, sys.maxsize) // 2 or 1), now
+        if count < left:  # a piece ends where it is known when the next one begins
+            known, moment = looked_at(call, count)
+            count, until = (known, moment) if known else (count, _between(call, moment, now, count, left))
         left -= count
-        yield _take(call, now, count, is_last=not left)
+        yield _take(call, count, until)
 
 
 def take(call: LiveCall, clock: Callable[[], int] = time_ns) -> Chunk | None:
@@ -128,15 +130,20 @@ def take(call: LiveCall, clock: Callable[[], int] = time_ns) -> Chunk | None:
     return next(pieces(call, clock), None)
 
 
-def _take(call: LiveCall, now: int, count: int, *, is_last: bool) -> Chunk:
-    """Take so many pairs of a value and a site out of a call's log."""
+def _between(call: LiveCall, before: int, now: int, count: int, left: int) -> int:
+    """When there may have been so many pairs of those that are left: no look says it, because they are large."""
+    before = max(before, call.taken_until)
+    return before + (now - before) * count // left
+
+
+def _take(call: LiveCall, count: int, until: int) -> Chunk:
+    """Take so many pairs of a value and a site out of a call's log, which were there by then."""
     values, sites, known = take_pairs(call, count)
     if call.timed:
         values, sites, known = _without_moments(values, sites, known)
-    until = call.ended or now
-    if not is_last and known and known[-1][0] == len(sites):
-        until = known[-1][1]  # what is left was there before now
-    return Chunk(call, values, sites, _marks(len(sites), known, until))
+    marks = _marks(len(sites), known, until)
+    call.taken_until = marks[-1][1]
+    return Chunk(call, values, sites, marks)
 
 
 def _without_moments(values: list[Any], sites: list[int], known: Marks) -> tuple[list[Any], list[int], Marks]:

@@ -85,11 +85,10 @@ def pairs_now(call: LiveCall, clock: Callable[[], int]) -> tuple[int, int]:
     return pairs, now
 
 
-def pairs_until_a_look(call: LiveCall, wanted: int, there: int) -> int:
-    """About as many pairs as wanted, and so that it is known when there were no more of those that are there."""
-    counts = [sample[0] - call.taken_pairs for sample in list(call.samples or ())]
-    fewer = [count for count in counts if 0 < count <= wanted]
-    return max(fewer) if fewer else min([count for count in counts if wanted < count <= there], default=there)
+def looked_at(call: LiveCall, most: int) -> tuple[int, int]:
+    """The largest number of pairs in a log, up to so many, of which it is known when there were no more; and when."""
+    looks = [(pairs - call.taken_pairs, until) for pairs, _, until in list(call.samples or ())]
+    return max([look for look in looks if 0 <= look[0] <= most], default=(0, call.drained_at))
 
 
 def take_pairs(call: LiveCall, count: int) -> tuple[list[object], list[int], list[tuple[int, int]]]:
