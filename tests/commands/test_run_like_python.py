@@ -145,6 +145,14 @@ def test_a_program_finds_its_own_modules_before_those_of_python_and_clew_does_no
     assert len(clew.open(run).calls("work")) == 1
 
 
+def test_python_m_clew_starts_beside_a_module_that_almost_all_others_import(folder: Path) -> None:
+    (folder / "enum.py").write_text("mine = True\n")
+    (folder / "typing.py").write_text("mine = True\n")
+    (folder / "mine.py").write_text("import enum, typing\nprint(enum.mine, typing.mine)\n")
+    words = ["mine.py"]
+    assert said(folder, "-m", "clew", "run", "--watch", "*: *", *words) == said(folder, *words)
+
+
 def test_so_it_does_in_the_current_folder(folder: Path) -> None:
     words = ["-m", "main"]
     plain = subprocess.run([sys.executable, *words], cwd=folder / "own", capture_output=True, text=True, timeout=60)
