@@ -110,6 +110,20 @@ def test_pieces_of_large_values_that_no_look_divides_are_spread_evenly(monkeypat
     assert [first.stop for first in log.rows.spans[:-1]] == [second.start for second in log.rows.spans[1:]]
 
 
+def test_a_change_that_is_logged_after_its_hooks_keeps_its_time_though_a_flush_comes_between() -> None:
+    log = Log()
+    log.call.sampled = False
+    for _ in range(2):
+        moment = log.clock()
+        log.flush()  # the hook asks for what was recorded
+        log.call.moment(moment)
+        log.call.log += [len(log.truth), log.plan.site(0, 0)]
+        log.call.moment(moment)
+        log.truth.append(moment)
+    log.flush()
+    assert [(span.start, span.stop) for span in log.rows.spans] == [(moment, moment) for moment in log.truth]
+
+
 def test_a_look_while_pairs_are_taken_counts_for_nothing() -> None:
     plan = Plan("f", "m", "f.py", 1, (Watched("x"),), [1], [False])
     call = LiveCall(plan, Recorder(Path("unused")), ())

@@ -141,6 +141,8 @@ def _take(call: LiveCall, count: int, until: int) -> Chunk:
     values, sites, known = take_pairs(call, count)
     if call.timed:
         values, sites, known = _without_moments(values, sites, known)
+    if not call.sampled:  # what has happened by now may come later, with the time at which it happened
+        until = known[-1][1] if known else call.drained_at
     marks = _marks(len(sites), known, until)
     call.taken_until = marks[-1][1]
     return Chunk(call, values, sites, marks)
