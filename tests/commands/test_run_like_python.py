@@ -40,6 +40,11 @@ def f():
 f()
 text = "\\d"
 import warning
+def again():
+    warnings.warn("shown once")
+for name in ("sibling_of_warns", "other_of_warns"):
+    again()
+    exec("import " + name)
 """
 OWN = """\
 import platform, queue, random
@@ -59,6 +64,7 @@ def folder(tmp_path: Path) -> Path:
         "show.py": SHOW, "folder/__main__.py": SHOW, "package/__init__.py": "", "package/__main__.py": SHOW,
         "package/job.py": SHOW, "empty/read.me": "", "bare/__init__.py": "", "broken/__init__.py": "1 / 0",
         "moves/__main__.py": MOVES, "moves/sibling.py": SIBLING, "elsewhere/read.me": "", "warns.py": WARNS,
+        "sibling_of_warns.py": SIBLING + "work(1)\n", "other_of_warns.py": SIBLING + "work(2)\n",
         "warning.py": "import warnings\nwarnings.warn('importer', stacklevel=2)\n", "own/main.py": OWN,
         "fails.py": "import failing\n", "failing.py": "def f():\n    x = 1\n    raise OSError(x)\nf()\n",
         "ends.py": "import sys\nsys.exit('sorry')\n", "broken_text.py": "x = (\n", "reads.py": "import broken_text\n",

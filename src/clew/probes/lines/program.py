@@ -12,7 +12,6 @@ import gc
 import os
 import re
 import sys
-import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -35,6 +34,7 @@ from .expressions import Form, parse, roots
 from .items import items_for
 from .options import Options, options
 from .rewrite import rewrite_module
+from .unheard import unheard_warnings
 
 _REQUEST = re.compile(r"\s*([A-Za-z_*?<][\w.*?<>]*(?::[\w.*?<>]+)?)\s*:(?!=)\s*(.+)", re.DOTALL)
 
@@ -208,8 +208,7 @@ class Program:
         """The script's code, its functions and, where asked for, its module level instrumented."""
         plain = compile(text, filename, "exec", dont_inherit=True)
         wanted = [r for r in self.requests if r.matches(module, "<module>")]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with unheard_warnings():
             tree = parsing.parse(text, filename)
         own = self._at_module_level = effects.bound_names(tree)
         wanted = [r for r in wanted if _wants(r, own)]
@@ -234,8 +233,7 @@ class Program:
         plan.from_star = any(e.form is Form.ALL for r in wanted for e in r.options.expressions)
         plan.owners.add(self)
         flags = plain.co_flags & source.FUTURES
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with unheard_warnings():
             code = compile(_InBox().visit(rewritten.module), plain.co_filename, "exec", flags=flags, dont_inherit=True)
         enter = partial(runtime.enter_hooked if hooks is not None else runtime.enter, plan)
         self._boxes.append(box := SimpleNamespace())
