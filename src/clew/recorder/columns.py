@@ -34,6 +34,7 @@ _SHORT_TEXT = 4096
 _LARGE_SCALARS = frozenset([str, bytes, int])
 _NUMBER_TYPES = frozenset([float, int, bool])
 Marks = list[tuple[int, int]]
+_LONGER_PIECE = 4  # times as long may a piece be, to end where it is known when that was
 _PACKED_FROM = 64  # below this many rows the plain loop is quicker
 
 
@@ -119,8 +120,13 @@ def pieces(call: LiveCall, clock: Callable[[], int] = time_ns) -> Iterator[Chunk
     while left:
         count, until = min(left, items_at_once(call.log, sys.maxsize) // 2 or 1), now
         if count < left:  # a piece ends where it is known when the next one begins
-            known, moment = looked_at(call, count)
-            count, until = (known, moment) if known else (count, _between(call, moment, now, count, left))
+            known, moment = looked_at(call, count, min(left, _LONGER_PIECE * count))
+            if known:
+                count, until = known, moment
+            elif left <= _LONGER_PIECE * count:
+                count = left
+            else:
+                until = _between(call, moment, now, count, left)
         left -= count
         yield _take(call, count, until)
 

@@ -85,10 +85,13 @@ def pairs_now(call: LiveCall, clock: Callable[[], int]) -> tuple[int, int]:
     return pairs, now
 
 
-def looked_at(call: LiveCall, most: int) -> tuple[int, int]:
-    """The largest number of pairs in a log, up to so many, of which it is known when there were no more; and when."""
+def looked_at(call: LiveCall, wanted: int, most: int) -> tuple[int, int]:
+    """About as many pairs as wanted, of which it is known when there were no more; and when. 0 if there are none."""
     looks = [(pairs - call.taken_pairs, until) for pairs, _, until in list(call.samples or ())]
-    return max([look for look in looks if 0 <= look[0] <= most], default=(0, call.drained_at))
+    fewer = [look for look in looks if 0 < look[0] <= wanted]
+    more = [look for look in looks if wanted < look[0] <= most]
+    before = max([until for pairs, until in looks if pairs == 0], default=call.drained_at)
+    return max(fewer) if fewer else min(more, default=(0, before))
 
 
 def take_pairs(call: LiveCall, count: int) -> tuple[list[object], list[int], list[tuple[int, int]]]:
