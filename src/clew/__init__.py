@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from clew._version import __version__
 
+TYPE_CHECKING = False  # not from `typing`: `python -m clew` begins beside the program, where a `typing.py` may lie
 if TYPE_CHECKING:
+    from typing import Any
+
     from clew.compare import diff
     from clew.errors import ClewError, GuardError
     from clew.export.hdf5saver import HDF5Saver

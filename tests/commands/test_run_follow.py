@@ -23,6 +23,19 @@ def main():
 
 print(main(), sys.argv[1:])
 """
+MAKES = """
+def make(n):
+    class Part:
+        def add(self, x):
+            return x + n
+    def add(x):
+        return Part().add(x)
+    return add
+
+add = make(1)
+add(2)
+print(list(map(add, [3, 4])))
+"""
 
 
 def run_clew(folder: Path, *words: str) -> tuple[subprocess.CompletedProcess[str], clew.Run]:
@@ -64,3 +77,11 @@ def test_a_function_that_is_not_there_is_in_the_ledger(tmp_path: Path) -> None:
     done, run = run_clew(tmp_path, "--follow", "mian", "script.py")
     assert "did you mean `main`" in done.stderr
     assert [note.subject for note in run.ledger] == ["mian"]
+
+
+def test_functions_made_by_followed_ones_are_followed_wherever_they_are_called(tmp_path: Path) -> None:
+    (tmp_path / "makes.py").write_text(MAKES)
+    _, run = run_clew(tmp_path, "--follow", "*", "--no-show", "makes.py")
+    assert names(run) == ["make", *[["make.<locals>.add", "make.<locals>.Part.add"]] * 3]
+    _, run = run_clew(tmp_path, "--follow", "makes:make", "--no-show", "makes.py")
+    assert names(run) == ["make"]

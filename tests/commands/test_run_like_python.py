@@ -40,6 +40,11 @@ def f():
 f()
 text = "\\d"
 import warning
+def again():
+    warnings.warn("shown once")
+for name in ("sibling_of_warns", "other_of_warns"):
+    again()
+    exec("import " + name)
 """
 OWN = """\
 import platform, queue, random
@@ -59,16 +64,20 @@ def folder(tmp_path: Path) -> Path:
         "show.py": SHOW, "folder/__main__.py": SHOW, "package/__init__.py": "", "package/__main__.py": SHOW,
         "package/job.py": SHOW, "empty/read.me": "", "bare/__init__.py": "", "broken/__init__.py": "1 / 0",
         "moves/__main__.py": MOVES, "moves/sibling.py": SIBLING, "elsewhere/read.me": "", "warns.py": WARNS,
+        "sibling_of_warns.py": SIBLING + "work(1)\n", "other_of_warns.py": SIBLING + "work(2)\n",
         "warning.py": "import warnings\nwarnings.warn('importer', stacklevel=2)\n", "own/main.py": OWN,
         "fails.py": "import failing\n", "failing.py": "def f():\n    x = 1\n    raise OSError(x)\nf()\n",
-        "ends.py": "import sys\nsys.exit('sorry')\n",
+        "ends.py": "import sys\nsys.exit('sorry')\n", "broken_text.py": "x = (\n", "reads.py": "import broken_text\n",
+        "fails_first/__init__.py": "import failing\n", "fails_first/job.py": "", "zipped/bad.py": "1 / 0\n",
+        "zipped/old.py": "import warnings\nwarnings.warn('importer', stacklevel=2)\n",
+        "zips.py": "import sys\nsys.path.insert(0, 'zipped.zip')\nimport old\nimport bad\n",
     }  # fmt: skip
     for name in ("queue", "platform", "json", "logging", "dataclasses", "os"):
         files[f"own/{name}.py"] = "mine = True\n"
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    for name in ("folder", "moves"):
+    for name in ("folder", "moves", "zipped"):
         with zipfile.ZipFile(tmp_path / f"{name}.zip", "w") as archive:
             for file in (tmp_path / name).iterdir():
                 archive.write(file, file.name)
@@ -116,10 +125,23 @@ def test_what_python_refuses_is_refused_in_its_words_and_leaves_no_run(words: li
     assert runs(folder) == []
 
 
-@pytest.mark.parametrize("words", [["warns.py"], ["fails.py"], ["ends.py"]], ids=" ".join)
+@pytest.mark.parametrize("words", [["warns.py"], ["fails.py"], ["ends.py"], ["reads.py"], ["zips.py"]], ids=" ".join)
 def test_warnings_and_tracebacks_name_the_programs_lines(words: list[str], folder: Path) -> None:
     assert said(folder, "-m", "clew", "run", "--watch", "*: *", *words) == said(folder, *words)
     assert said(folder, "-m", "clew", "run", "--follow", "*", "--no-show", *words) == said(folder, *words)
+
+
+@pytest.mark.parametrize("module", ["broken_text", "fails_first.job"])
+def test_a_module_that_cannot_be_loaded_fails_with_its_own_traceback(module: str, folder: Path) -> None:
+    def without_runpy(done: tuple[str, str, int]) -> tuple[str, int]:
+        lines = done[1].splitlines()
+        kept = [line for line in lines if "<frozen runpy>" not in line and "<frozen importlib" not in line]
+        return "\n".join(kept), done[2]
+
+    watched = said(folder, "-m", "clew", "run", "--watch", "*: *", "-m", module)
+    assert without_runpy(watched) == without_runpy(said(folder, "-m", module))
+    (run,) = runs(folder)
+    assert clew.open(run).status == "failed"
 
 
 @pytest.mark.parametrize("how", [["--watch", "*: *"], ["--follow", "work", "--no-show"]], ids=" ".join)
@@ -127,6 +149,14 @@ def test_a_program_finds_its_own_modules_before_those_of_python_and_clew_does_no
     assert said(folder, "-m", "clew", "run", *how, "own/main.py") == said(folder, "own/main.py")
     (run,) = runs(folder)
     assert len(clew.open(run).calls("work")) == 1
+
+
+def test_python_m_clew_starts_beside_a_module_that_almost_all_others_import(folder: Path) -> None:
+    (folder / "enum.py").write_text("mine = True\n")
+    (folder / "typing.py").write_text("mine = True\n")
+    (folder / "mine.py").write_text("import enum, typing\nprint(enum.mine, typing.mine)\n")
+    words = ["mine.py"]
+    assert said(folder, "-m", "clew", "run", "--watch", "*: *", *words) == said(folder, *words)
 
 
 def test_so_it_does_in_the_current_folder(folder: Path) -> None:

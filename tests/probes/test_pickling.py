@@ -80,6 +80,15 @@ from dask.base import tokenize
 for name in ("function", "closure", "lambda", "partial", "generator"):
     print(name, tokenize(THINGS[name]))
 """
+EXTENDED = """
+import pickle
+import {first}
+import {second}
+import joblib
+for name in ("function", "bound", "partial", "generator", "list"):
+    print(name, joblib.hash(THINGS[name]), hashlib.sha256(pickle._dumps(THINGS[name])).hexdigest())
+print(hashlib.sha256(pickle._dumps(doubled)).hexdigest())
+"""
 SEND = """
 import cloudpickle
 fact(3)
@@ -149,6 +158,25 @@ def test_caches_find_functions_under_the_same_hash(rest: str, tmp_path: Path) ->
     pytest.importorskip("datasets" if rest is HASHER else "dask")
     text = program(rest)
     assert run(tmp_path, text, before=CLEW_RUN[0]) == run(tmp_path, text)
+
+
+@pytest.mark.parametrize(("first", "second"), [("dill", "joblib"), ("joblib", "dill")], ids=["before", "after"])
+@pytest.mark.parametrize("before", CLEW_RUN[:2], ids=["watch", "follow"])
+def test_picklers_that_dill_has_extended_make_the_same_bytes(
+    before: tuple[str, ...], first: str, second: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("joblib")
+    text = program(EXTENDED, first=first, second=second)
+    assert run(tmp_path, text, before=before) == run(tmp_path, text)
+
+
+@pytest.mark.parametrize("means", [WATCH, FOLLOW], ids=["watch", "follow"])
+def test_picklers_that_dill_extended_before_clew_came_make_the_same_bytes(
+    means: tuple[str, str, str], tmp_path: Path
+) -> None:
+    pytest.importorskip("joblib")
+    text = "import dill, joblib\n" + program(EXTENDED, means, first="dill", second="joblib")
+    assert run(tmp_path, text) == run(tmp_path, text, CLEW="0")
 
 
 @pytest.mark.parametrize("means", [WATCH, FOLLOW, OP], ids=["watch", "follow", "op"])

@@ -50,7 +50,7 @@ def chunks_of(call: LiveCall, logs: list[list[tuple[Any, int, int]]]) -> list[Ch
     for number, log in enumerate(logs, 1):
         for value, statement, name in log:
             call.log += [value, call.plan.site(statement, name)]
-        chunks.append(take(call, number * 1000))
+        chunks.append(take(call, lambda: number * 1000))
     return [chunk for chunk in chunks if chunk is not None]
 
 
@@ -201,7 +201,7 @@ def test_a_value_that_thinning_leaves_out_is_not_written() -> None:
     rows = Rows(itertools.count())
     for i in range(100):
         call.log += [10**400 + i, call.plan.site(0, 0)]
-    chunk = take(call, 1)
+    chunk = take(call, lambda: 1)
     assert chunk is not None
     rows.add(chunk)
     assert [value - 10**400 for _, value, _ in rows.values] == list(range(0, 100, 10))
@@ -226,7 +226,7 @@ def test_chunks_joined_give_the_rows_of_chunks_one_by_one(logs: list[Any]) -> No
 def test_half_a_pair_stays_in_the_log() -> None:
     call = a_call()
     call.log += [1.0, call.plan.site(0, 0), 2.0]
-    chunk = take(call, 1)
+    chunk = take(call, lambda: 1)
     assert chunk is not None
     assert (chunk.values, call.log) == ([1.0], [2.0])
 
@@ -256,7 +256,7 @@ def test_moments_alone_are_taken_and_move_what_follows() -> None:
     rows.add(first)
     assert (len(first), rows.columns(), call.log) == (0, None, [])
     call.log += [1.0, call.plan.site(0, 0)]
-    second = take(call, 2000)
+    second = take(call, lambda: 2000)
     assert second is not None
     assert [row[5] for row in changes_of(call, rows, [second])] == [(1000, 2000)]
 

@@ -83,5 +83,25 @@ def test_what_a_lost_process_called_is_unknown(tmp_path: Path) -> None:
         """,
     )
     assert "not called in this process" in said
-    assert [note.kind for note in run.ledger] == ["never-called"]
+    assert [note.kind for note in run.ledger] == ["never-called", "incomplete"]
     assert "1 forked process called it is unknown" in run.ledger[0].text
+
+
+def test_a_forked_process_that_ends_at_once_is_told_of(tmp_path: Path) -> None:
+    run, _ = run_program(
+        tmp_path,
+        """
+        @clew.watch("y")
+        def helper(x):
+            y = x
+        helper(1)
+        time.sleep(0.1)
+        if os.fork() == 0:
+            helper(2)
+            os._exit(0)
+        os.wait()
+        """,
+    )
+    (note,) = run.ledger
+    assert note.kind == "incomplete"
+    assert "was killed or cut off" in note.text

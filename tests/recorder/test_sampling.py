@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,49 +14,113 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import clew
-from clew.recorder import sampling
-from clew.recorder.columns import Rows, pieces
+from clew.recorder import columns, sampling
+from clew.recorder.columns import Rows, pieces, take
 from clew.recorder.live import LiveCall
 from clew.recorder.plan import Plan, Watched
 from clew.recorder.recorder import Recorder
 
-#: What happens to a log, in any order: a change, a call that begins inside, a look, a flush.
-EVENTS = st.lists(st.sampled_from(["change", "change", "container", "moment", "look", "flush"]), max_size=60)
+#: What happens to a log, in any order: a change, a call that begins inside, a look, one that is kept waiting, a flush.
+EVENTS = st.lists(
+    st.sampled_from(["change", "change", "container", "moment", "look", "late look", "flush", "piece"]), max_size=60
+)
 
 
-@given(EVENTS)
-def test_every_change_happened_within_its_span(events: list[str]) -> None:
-    clock = itertools.count(1000, 10)
-    plan = Plan("f", "m", "f.py", 1, (Watched("x"),), [1], [False])
-    call = LiveCall(plan, Recorder(Path("unused")), ())
-    call.started = call.drained_at = next(clock)
-    rows, truth, spans = Rows(itertools.count()), [], []
+class Log:
+    """The log of a call that does not end, and what happens to it by a clock that goes on with each reading."""
 
-    def flush() -> None:
-        for chunk in pieces(call, next(clock)):
-            rows.add(chunk)
+    def __init__(self) -> None:
+        self.ticks = itertools.count(1000, 10)
+        self.plan = Plan("f", "m", "f.py", 1, (Watched("x"),), [1], [False])
+        self.call = LiveCall(self.plan, Recorder(Path("unused")), ())
+        self.call.started = self.call.drained_at = self.clock()
+        self.rows, self.truth = Rows(itertools.count()), list[int]()
 
+    def clock(self) -> int:
+        return next(self.ticks)
+
+    def change(self, *, is_timed: bool = False) -> None:
+        moment = self.clock()
+        if is_timed:
+            self.call.moment(moment)
+        self.call.log += [len(self.truth), self.plan.site(0, 0)]
+        self.truth.append(moment)
+        if is_timed:
+            self.call.moment(moment)
+
+    def look(self, clock: Callable[[], int]) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sampling, "time", SimpleNamespace(time_ns=clock))
+            sampling._note_length(self.call)
+
+    def look_late(self) -> None:
+        """The program goes on between the first reading of the clock and the second."""
+        steps = itertools.chain([lambda: None, self.change], itertools.repeat(lambda: None))
+
+        def clock() -> int:
+            next(steps)()
+            return next(itertools.islice(self.ticks, sampling._AT_ONCE // 10, None))
+
+        self.look(clock)
+
+    def take_piece(self) -> None:
+        chunk = take(self.call, self.clock)
+        if chunk is not None:
+            self.rows.add(chunk)
+
+    def flush(self) -> None:
+        for chunk in pieces(self.call, self.clock):
+            self.rows.add(chunk)
+
+
+@given(EVENTS, st.sampled_from([20, 1000]), st.booleans())
+def test_every_change_happened_within_its_span(events: list[str], items_at_once: int, ends: bool) -> None:
+    log = Log()
+    happens: dict[str, Callable[[], None]] = {
+        "change": log.change,
+        "container": lambda: log.change(is_timed=True),
+        "moment": lambda: log.call.moment(log.clock()),
+        "look": lambda: log.look(log.clock),
+        "late look": log.look_late,
+        "piece": log.take_piece,
+        "flush": log.flush,
+    }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sampling, "time", SimpleNamespace(time_ns=lambda: next(clock)))
-        for number, event in enumerate(events):
-            if event in ("change", "container"):
-                moment = next(clock)
-                if event == "container":
-                    call.moment(moment)
-                call.log += [number, plan.site(0, 0)]
-                truth.append(moment)
-                if event == "container":
-                    call.moment(moment)
-            elif event == "moment":
-                call.moment(next(clock))
-            elif event == "look":
-                sampling._note_length(call)
-            else:
-                flush()
-        flush()
-    spans = [span for span in rows.spans for _ in range(span.changes)]
-    assert len(spans) == len(truth)
-    assert all(span.start <= moment <= span.stop for span, moment in zip(spans, truth, strict=True))
+        patch.setattr(columns, "items_at_once", lambda log, most: items_at_once)
+        for event in events:
+            happens[event]()
+            if items_at_once < len(events):  # pieces end at looks
+                log.look(log.clock)
+        log.call.ended = log.clock() if ends else 0
+        log.flush()
+    spans = [span for span in log.rows.spans for _ in range(span.changes)]
+    assert len(spans) == len(log.truth)
+    assert all(span.start <= moment <= span.stop for span, moment in zip(spans, log.truth, strict=True))
+
+
+def test_pieces_of_large_values_that_no_look_divides_are_spread_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "items_at_once", lambda log, most: 4)
+    log = Log()
+    for _ in range(16):
+        log.change()
+    log.flush()
+    assert [span.changes for span in log.rows.spans] == [2, 2, 2, 2, 8]
+    assert all(span.stop > span.start for span in log.rows.spans)
+    assert [first.stop for first in log.rows.spans[:-1]] == [second.start for second in log.rows.spans[1:]]
+
+
+def test_a_change_that_is_logged_after_its_hooks_keeps_its_time_though_a_flush_comes_between() -> None:
+    log = Log()
+    log.call.sampled = False
+    for _ in range(2):
+        moment = log.clock()
+        log.flush()  # the hook asks for what was recorded
+        log.call.moment(moment)
+        log.call.log += [len(log.truth), log.plan.site(0, 0)]
+        log.call.moment(moment)
+        log.truth.append(moment)
+    log.flush()
+    assert [(span.start, span.stop) for span in log.rows.spans] == [(moment, moment) for moment in log.truth]
 
 
 def test_a_look_while_pairs_are_taken_counts_for_nothing() -> None:

@@ -11,9 +11,10 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
-from types import ModuleType, TracebackType
+from types import TracebackType
 from typing import Any
 
 from clew import env, recording, trouble
@@ -333,10 +334,8 @@ def _start(
     shadows.step_aside(folder)
     if not sys.flags.safe_path:
         sys.path[0] = folder
-    found = launch.find_module(words.target) if start is None else start
-    sys.argv[0] = found.argv0
     try:
-        return _execute(lambda: _compiled(found, program), found.new_main(), around)
+        return _execute(lambda: launch.find_module(words.target) if start is None else start, program, around)
     finally:
         program.forget_values()
 
@@ -349,12 +348,17 @@ def _compiled(start: launch.Start, program: Program) -> Any:
     return program.compile_main(start.text, start.filename)[0]
 
 
-def _execute(code: Any, main: ModuleType, around: AbstractContextManager[Any]) -> int:
+def _execute(find: Callable[[], launch.Start], program: Program, around: AbstractContextManager[Any]) -> int:
     """Run the program; show its exceptions as Python would."""
     try:
-        compiled = code()
+        start = find()
+        sys.argv[0] = start.argv0
+        main = start.new_main()
+        code = _compiled(start, program)
         with around:
-            launch.execute(compiled, main.__dict__)
+            launch.execute(code, main.__dict__)
+    except launch.RefusedError:
+        raise
     except SystemExit as error:
         recording.ends_with(error)
         raise

@@ -50,7 +50,7 @@ def _modules() -> list[str]:
 
 
 _OF_LIBRARIES = tuple(
-    f"clew.values.{name}" for name in ("arrowtables", "owned", "pandas", "pillow", "tensorflow", "torch")
+    f"clew.values.{name}" for name in ("arrowtables", "owned", "pandas", "pillow", "tables", "tensorflow", "torch")
 )
 
 

@@ -9,8 +9,9 @@ where clew is not installed, and hashes of them (the caches of `datasets`, the k
 from __future__ import annotations
 
 import functools
+import pickle
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any, Final
 
@@ -162,6 +163,36 @@ def _stand_in_dill(module: Any) -> None:
 
     if not hasattr(plain, "__wrapped__"):
         kind.save = save
+        _stand_in_extended(kind)
+
+
+_AS_WRITTEN: Final[dict[type, Callable[[Any], Any]]] = {CodeType: as_written, dict: _unmarked, FunctionType: _within}
+
+
+def _stand_in_extended(kind: Any) -> None:
+    """dill puts its functions into `pickle._Pickler` too, and so into picklers made of it (joblib's Hasher)."""
+    tables = [kind.dispatch, *(other.__dict__.get("dispatch", {}) for other in _kinds(pickle._Pickler))]
+    for of, written in _AS_WRITTEN.items():
+        plain = kind.dispatch[of]
+        for table in tables:
+            if table.get(of) is plain:
+                table[of] = _saving(plain, written)
+
+
+def _kinds(kind: type) -> Iterator[type]:
+    yield kind
+    other: type
+    for other in kind.__subclasses__():
+        yield from _kinds(other)
+
+
+def _saving(plain: Callable[[Any, Any], Any], written: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    @functools.wraps(plain)
+    def save(pickler: Any, obj: Any) -> Any:
+        original = written(obj)
+        return plain(pickler, obj) if original is obj else pickler.save(original)
+
+    return save
 
 
 def _dill_detect_is_loaded(module: Any) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress
+from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from .cells import VALUE, Kinds, Numbers, cells_of
 from .live import MOMENT
 from .marks import items_at_once
 from .numberlane import UNSET, Block, Ints, distinct, number_lane, same
-from .sampling import take_pairs
+from .sampling import looked_at, pairs_now, take_pairs
 
 if TYPE_CHECKING:
     from clew.recorder.live import LiveCall
@@ -33,6 +34,7 @@ _SHORT_TEXT = 4096
 _LARGE_SCALARS = frozenset([str, bytes, int])
 _NUMBER_TYPES = frozenset([float, int, bool])
 Marks = list[tuple[int, int]]
+_LONGER_PIECE = 4  # times as long may a piece be, to end where it is known when that was
 _PACKED_FROM = 64  # below this many rows the plain loop is quicker
 
 
@@ -108,30 +110,48 @@ def _may_pack(call: LiveCall) -> bool:
     return plan.dedupe and not call.clocked and all(watched.thinning is None for watched in plan.watched)
 
 
-def pieces(call: LiveCall, now: int) -> Iterator[Chunk]:
+def pieces(call: LiveCall, clock: Callable[[], int] = time_ns) -> Iterator[Chunk]:
     """Take what is in a call's log now, in pieces that memory allows: mostly it is one.
 
     Another thread may be appending. What it appends is left for the next flush, which would never end otherwise.
     """
-    log = call.log
-    left = len(log) & ~1
+    left, now = pairs_now(call, clock)
+    now = call.ended or now
     while left:
-        count = min(left, items_at_once(log, sys.maxsize) & ~1 or 2)
-        yield _take(call, now, count)
+        count, until = min(left, items_at_once(call.log, sys.maxsize) // 2 or 1), now
+        if count < left:  # a piece ends where it is known when the next one begins
+            known, moment = looked_at(call, count, min(left, _LONGER_PIECE * count))
+            if known:
+                count, until = known, moment
+            elif left <= _LONGER_PIECE * count:
+                count = left
+            else:
+                until = _between(call, moment, now, count, left)
         left -= count
+        yield _take(call, count, until)
 
 
-def take(call: LiveCall, now: int) -> Chunk | None:
+def take(call: LiveCall, clock: Callable[[], int] = time_ns) -> Chunk | None:
     """The first of these pieces."""
-    return next(pieces(call, now), None)
+    return next(pieces(call, clock), None)
 
 
-def _take(call: LiveCall, now: int, count: int) -> Chunk:
-    """Take so many items, pairs of a value and a site, out of a call's log."""
-    values, sites, known = take_pairs(call, count // 2)
+def _between(call: LiveCall, before: int, now: int, count: int, left: int) -> int:
+    """When there may have been so many pairs of those that are left: no look says it, because they are large."""
+    before = max(before, call.taken_until)
+    return before + (now - before) * count // left
+
+
+def _take(call: LiveCall, count: int, until: int) -> Chunk:
+    """Take so many pairs of a value and a site out of a call's log, which were there by then."""
+    values, sites, known = take_pairs(call, count)
     if call.timed:
         values, sites, known = _without_moments(values, sites, known)
-    return Chunk(call, values, sites, _marks(len(sites), known, call.ended or now))
+    if not call.sampled:  # what has happened by now may come later, with the time at which it happened
+        until = known[-1][1] if known else call.drained_at
+    marks = _marks(len(sites), known, until)
+    call.taken_until = marks[-1][1]
+    return Chunk(call, values, sites, marks)
 
 
 def _without_moments(values: list[Any], sites: list[int], known: Marks) -> tuple[list[Any], list[int], Marks]:

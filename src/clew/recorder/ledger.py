@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 from clew.errors import nearest
 from clew.records import Note
+from clew.store.files import open_regular
+from clew.store.format import END_OF_STREAM, RECORDS_NAME, SHARDS_NAME
 
 from .plan import Plan, plan_of, plans
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .recorder import Recorder
 
 
@@ -29,21 +33,33 @@ def at_end(recorder: Recorder) -> list[Note]:
 
 
 def _forks_without_record(recorder: Recorder) -> int:
-    """How many processes this one forked that recorded nothing, or ended before it was written."""
+    """How many processes this one forked that recorded nothing, or ended before all of it was written."""
+    if not recorder.forks:
+        return 0
     try:
-        others = len(os.listdir(recorder.folder / "shards")) - bool(recorder.shard_name)
+        others = sum(map(_is_closed, (recorder.folder / SHARDS_NAME).iterdir()))
     except OSError:  # nothing could be written
         others = 0
     return max(recorder.forks - others, 0)
 
 
+def _is_closed(shard: Path) -> bool:
+    """Whether a process wrote all it had recorded there, as far as the last bytes say it."""
+    try:
+        with open_regular(shard / RECORDS_NAME) as file:
+            file.seek(-len(END_OF_STREAM), os.SEEK_END)
+            return file.read() == END_OF_STREAM
+    except OSError:
+        return False
+
+
 def _never_called(alive: list[Plan], called: set[Plan], silent_forks: int) -> list[Note]:
-    """What happened in forked processes that left no record is unknown, and is not reported as if it were known."""
+    """What happened in forked processes that left no complete record is unknown, and reported as unknown."""
     never = "never called"
     if silent_forks:
         one = silent_forks == 1
         never = f"not called in this process. Whether {silent_forks} forked process{'' if one else 'es'} "
-        never += f"called it is unknown: {'it' if one else 'they'} left no record"
+        never += f"called it is unknown: {'it' if one else 'they'} left no complete record"
     groups_called = {plan.group for plan in called if plan.group}
     there = {(plan.file, plan.line, plan.name) for plan in plans() if plan.called or plan in called}
     notes = []

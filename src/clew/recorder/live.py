@@ -109,6 +109,7 @@ class LiveCall:
     held: dict[int, Any] | None = None  # thinning; the drain's own
     timed = False  # moments stand in its log
     sampled = True  # changes stand in its log as soon as they have happened
+    taken_until = 0  # when the last of its pairs that were taken may have been appended
     samples: list[list[int]] | None = None  # how many pairs there have been, each from when until when: sampling.py
     takes = 0  # how often pairs were taken out of its log, begun and ended; odd meanwhile
     taken_pairs = 0

@@ -91,7 +91,7 @@ class ShardOutput:
 
     def add_chunks(self, chunks: list[Chunk], calls: Iterable[LiveCall], rank: int) -> None:
         """Changes of calls that go on, or have ended just now."""
-        taken = [pieces(call, self._now) for call in calls]
+        taken = [pieces(call) for call in calls]
         first = [next(each, None) for each in taken]
         for chunk in itertools.chain(joined([*chunks, *filter(None, first)]), *taken):
             self._rows.add(chunk)

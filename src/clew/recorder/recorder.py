@@ -8,6 +8,7 @@ does not end makes the recorder late, the recorder puts on the brake (brake.py).
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -47,6 +48,7 @@ _SHORT = 256  # items of a log that are sooner copied than looked after
 _BUSY = 0.003  # seconds that waking up takes beside a busy thread,
 _CROWDED = 0.012  # and beside several
 _LONGEST_WAIT = 5.0  # seconds that a call waits for the recorder: its thread may hold what the recorder needs
+_OUTPUT = "clew.recorder.output"  # what load_output() loads
 _LAST_WAIT = 2.0  # seconds, for a lock at the interpreter's end
 _NEVER = 1 << 63
 
@@ -100,6 +102,7 @@ class Recorder:
         self._in_flight = 0  # bytes, about, that are being written
         self.forks = 0  # processes that this one forked
         self._was_running = False  # before a fork
+        self._is_forked = False  # and has recorded nothing yet
 
     def load(self) -> None:
         """Load what writing needs, now: later it would count as time of the program, or at exit make Python forget
@@ -178,6 +181,7 @@ class Recorder:
             if is_ending():
                 self._set_due(0)  # no thread can be started, or would be stopped: calls that end write themselves
             elif self._thread is None and not self._closing:
+                self._show_that_it_records()
                 self._backlog.in_child = is_child()
                 self._thread = threading.Thread(target=self._run, name="clew-recorder", daemon=True)
                 self._backlog.rest()
@@ -187,6 +191,15 @@ class Recorder:
                     self._sampler = Sampler(
                         lambda: [*self._fresh.values(), *self._open.values(), *self._inherited.calls.values()]
                     )
+
+    def _show_that_it_records(self) -> None:
+        """A forked process may end at any time without a word (`os._exit`): its shard, without an end, tells of it."""
+        if self._is_forked and not (self.dead or self.paused) and _OUTPUT in sys.modules:
+            self._is_forked = False
+            try:
+                self._shard().writer(self.rank)
+            except OSError as error:
+                self._die(error)
 
     def _run(self) -> None:
         wake, thread, backlog = self._wake, self._thread, self._backlog
@@ -247,7 +260,7 @@ class Recorder:
             if large:
                 from .columns import take
 
-                self._chunks += filter(None, [take(call, time.time_ns()) for call in large])
+                self._chunks += filter(None, map(take, large))
             return bool(large) or len(self._short) > _FAST or any(len(trace) > _FAST for trace in self.traces)
 
     def _welcome(self) -> None:
@@ -470,6 +483,7 @@ class Recorder:
         self._open = {}
         self._fresh = {}
         self._reset_shard()
+        self._is_forked = True
         for call in open_calls.values():
             call.log.clear()
             call.samples = None

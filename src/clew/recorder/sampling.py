@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _INTERVAL: Final = 0.004  # seconds between looks. Beside a busy thread a look waits 5 ms longer for the interpreter
 _IDLE_INTERVAL: Final = 0.01  # while no call is open
 _SHARE: Final = 0.02  # of the time that looking may take where very many calls are open
+_AT_ONCE: Final = 100_000  # nanoseconds between two readings of the clock that pass for one
+_TRIES: Final = 5
 
 
 class Sampler:
@@ -60,9 +62,10 @@ class Sampler:
 def _note_length(call: LiveCall) -> None:
     """Note how many pairs there have been in a log until now. Of equal counts the first and the last time suffice."""
     takes = call.takes
+    begun = time.time_ns()
     pairs = call.taken_pairs + (len(call.log) >> 1)
     now = time.time_ns()
-    if takes & 1 or takes != call.takes:
+    if takes & 1 or takes != call.takes or now - begun > _AT_ONCE:  # else other threads ran between
         return
     samples = call.samples
     if samples is None:
@@ -71,6 +74,24 @@ def _note_length(call: LiveCall) -> None:
         samples[-1][2] = now
     else:
         samples.append([pairs, now, now])
+
+
+def pairs_now(call: LiveCall, clock: Callable[[], int]) -> tuple[int, int]:
+    """How many pairs there are in a log, and when that was: if other threads ran between, it is done again."""
+    for _ in range(_TRIES):
+        begun, pairs, now = clock(), len(call.log) >> 1, clock()
+        if now - begun <= _AT_ONCE:
+            break
+    return pairs, now
+
+
+def looked_at(call: LiveCall, wanted: int, most: int) -> tuple[int, int]:
+    """About as many pairs as wanted, of which it is known when there were no more; and when. 0 if there are none."""
+    looks = [(pairs - call.taken_pairs, until) for pairs, _, until in list(call.samples or ())]
+    fewer = [look for look in looks if 0 < look[0] <= wanted]
+    more = [look for look in looks if wanted < look[0] <= most]
+    before = max([until for pairs, until in looks if pairs == 0], default=call.drained_at)
+    return max(fewer) if fewer else min(more, default=(0, before))
 
 
 def take_pairs(call: LiveCall, count: int) -> tuple[list[object], list[int], list[tuple[int, int]]]:

@@ -107,6 +107,29 @@ def test_break_when_opens_the_debugger_in_the_users_frame(tmp_path: Path, monkey
     assert stops == [("f", 30), ("f", 50)]
 
 
+STEPS = """
+def f():
+    for _ in range(2):
+        for i in (5, 6):
+            x = -i
+    try:
+        raise ValueError(7)
+    except ValueError as i:
+        x = str(i)
+"""
+
+
+@on_every_engine
+@pytest.mark.parametrize("watched", [("x", "i"), ("*",)], ids=" ".join)
+def test_a_step_may_be_watched_too(watched: tuple[str, ...], tmp_path: Path) -> None:
+    run = recorded(tmp_path, STEPS, *watched, step="i")
+    assert run["x"].steps[:4] == [5, 6, 5, 6]
+    assert run["i"].values[:4] == [5, 6, 5, 6]
+    assert run["i"].steps[:4] == [5, 6, 5, 6]
+    assert run["x"].values[4:] == ["7"]
+    assert run["i"].values[-1] is clew.DELETED
+
+
 @on_every_engine
 def test_step_numbers_the_changes_of_the_others(tmp_path: Path) -> None:
     run = recorded(tmp_path, COUNT, "x", args=(4,), step="i")

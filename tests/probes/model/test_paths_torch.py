@@ -160,6 +160,15 @@ def test_a_gradient_of_what_needs_none_is_said(capsys: pytest.CaptureFixture[str
     assert "no gradient reached it" in capsys.readouterr().err
 
 
+def test_an_optimizer_that_has_nothing_of_a_name_is_not_said_to_have_made_no_step(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    model = net()
+    with clew.ModelTracer(model, ["optimizer.lr"], store=False):
+        train(model, inputs(1))
+    assert "did you mean `optimizer.param_groups.0.lr`?" in capsys.readouterr().err
+
+
 def test_an_item_of_what_a_module_gives_behind_a_star() -> None:
     class Attention(nn.Module):
         def forward(self, x: Any) -> Any:

@@ -272,3 +272,10 @@ def test_afterwards_everything_is_as_before() -> None:
         assert vars(datasets.Dataset)[name] is value
         assert getattr(value, "__code__", None) is code
     assert mapped._iter.__code__ is loop
+
+
+def test_an_error_after_a_map_that_was_made_differently_says_so() -> None:
+    with pytest.raises(IndexError) as raised, clew.items(200):
+        reviews().map(measure, num_proc=2).cache_files[0]
+    (note,) = (note for note in raised.value.__notes__ if "changed the program" in note)
+    assert "in this process instead of num_proc=2" in note

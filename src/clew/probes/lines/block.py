@@ -13,7 +13,6 @@ from __future__ import annotations
 import ast
 import linecache
 import sys
-import warnings
 from functools import partial
 from types import CodeType, FrameType, TracebackType
 from typing import Any
@@ -27,6 +26,7 @@ from .expressions import Form
 from .items import items_for
 from .options import Options
 from .rewrite import rewrite_module
+from .unheard import unheard_warnings
 
 _HELPERS = ".clew_"
 _Block = tuple[CodeType, Plan]
@@ -132,8 +132,7 @@ def _can_be_taken_out(node: ast.With) -> bool:
 def _is_what_runs(lines: list[str], code: CodeType) -> bool:
     try:
         flags = code.co_flags & source.FUTURES
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with unheard_warnings():
             plain = compile("".join(lines), code.co_filename, "exec", flags=flags, dont_inherit=True)
     except (SyntaxError, ValueError):
         return False
@@ -161,8 +160,7 @@ def rewrite_block(node: ast.With, code: CodeType, lines: list[str], options: Opt
     plan.locals = own
     plan.from_star = any(e.form is Form.ALL for e in options.expressions)
     plan.on_return = [options.on_return] if options.on_return is not None else []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with unheard_warnings():
         new = compile(
             rewritten.module, code.co_filename, "exec", flags=code.co_flags & source.FUTURES, dont_inherit=True
         )

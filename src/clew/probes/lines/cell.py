@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import CodeType, FunctionType
@@ -23,6 +22,7 @@ from .expressions import Form, roots
 from .options import Options
 from .program import Request, narrowed
 from .targets import functions_of_class, python_functions
+from .unheard import unheard_warnings
 
 MODULE = "__main__"
 ANY = ("*", "**")
@@ -116,8 +116,7 @@ class Cell:
             start = ast.copy_location(ast.With([], body), body[0])
             return block.rewrite_block(start, self._code, source.lines_of(self._code.co_filename), wanted, MODULE)[0]
         flags = self._code.co_flags & source.FUTURES
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # said when the cell was compiled as it stands
+        with unheard_warnings():  # said when the cell was compiled as it stands
             code: CodeType = compile(
                 ast.Module(body, []), self._code.co_filename, "exec", flags=flags, dont_inherit=True
             )

@@ -35,11 +35,11 @@ class Looker:
     def __init__(self, code: CodeType, requests: list[Options], module: str, *, block_line: int | None = None) -> None:
         self.code = code
         steps = [o.step for o in requests if o.step is not None]
-        wanted: dict[str, tuple[Expression, Options | None]] = {s.text: (s, None) for s in steps}
+        wanted: dict[tuple[str, bool], tuple[Expression, Options | None]] = {(s.text, True): (s, None) for s in steps}
         for options in requests:
             for expression in options.expressions:
                 for each in _expand(expression, code, block_line):
-                    wanted.setdefault(each.text, (each, options))
+                    wanted.setdefault((each.text, False), (each, options))
         self.expressions = [expression for expression, _ in wanted.values()]
         self.compiled = [None if e.form is Form.NAME else _compiled(e.text) for e in self.expressions]
         self.conditions = [_conditions(options) for _, options in wanted.values()]

@@ -24,30 +24,26 @@ def parameter_names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, 
 def items_for(
     own: list[str], elsewhere: set[str], requests: list[Options]
 ) -> tuple[list[Item], tuple[Watched, ...], tuple[Any, ...] | None]:
-    """What to look for, in order, each expression once; steps first."""
-    wanted: dict[str, tuple[Expression, Options, bool]] = {}
+    """What to look for, in order, each expression once, and twice if it is the step and watched too; steps first."""
+    wanted: dict[tuple[str, bool], tuple[Expression, Options, bool]] = {}
     for options in requests:
         if options.step is not None:
-            wanted.setdefault(options.step.text, (options.step, options, True))
+            wanted.setdefault((options.step.text, True), (options.step, options, True))
     for options in requests:
         for expression in options.expressions:
             for each in expand(expression, own):
-                wanted.setdefault(each.text, (each, options, False))
+                wanted.setdefault((each.text, False), (each, options, False))
     items, watched, hooks = [], [], []
     for index, (expression, options, is_step) in enumerate(wanted.values()):
         local = expression.form is Form.NAME and expression.text in own
         shared = not local or expression.text in elsewhere
         breaks = options.hooks.break_text or options.hooks.break_when is not None
         items.append(Item(index, expression, local, shared, options.when, options.break_when, breaks, first=is_step))
-        role = "step" if is_step and not _also_watched(expression, requests, own) else "value"
+        role = "step" if is_step else "value"
         thinning = None if is_step else options.thinning
         watched.append(Watched(expression.text, role, options.keep_of(expression.text), thinning))  # type: ignore[arg-type]
         hooks.append(options.hooks if options.hooks.any() and not is_step else None)
     return items, tuple(watched), tuple(hooks) if any(hooks) else None
-
-
-def _also_watched(expression: Expression, requests: list[Options], own: list[str]) -> bool:
-    return any(e.text == expression.text for o in requests for w in o.expressions for e in expand(w, own))
 
 
 def expand(expression: Expression, own: list[str]) -> list[Expression]:

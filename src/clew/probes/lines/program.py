@@ -12,14 +12,13 @@ import gc
 import os
 import re
 import sys
-import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoader
 from types import CodeType, FunctionType, ModuleType, SimpleNamespace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from clew import recording, trouble
 from clew.probes import pickling, receiving
@@ -35,6 +34,7 @@ from .expressions import Form, parse, roots
 from .items import items_for
 from .options import Options, options
 from .rewrite import rewrite_module
+from .unheard import unheard_warnings
 
 _REQUEST = re.compile(r"\s*([A-Za-z_*?<][\w.*?<>]*(?::[\w.*?<>]+)?)\s*:(?!=)\s*(.+)", re.DOTALL)
 
@@ -175,7 +175,11 @@ class Program:
         found = self._follows.of(module, code.co_qualname)
         if found is None and module == "__main__":  # a script may be called by its own name
             found = self._follows.of(os.path.splitext(os.path.basename(code.co_filename))[0], code.co_qualname)
-        return found
+        return None if found is None else found._replace(root_inside=self._root_of)
+
+    def _root_of(self, code: CodeType, module: str | None) -> Any:
+        follow = self._to_follow(code, module or "")
+        return None if follow is None else follow.root
 
     def _made(
         self, code: CodeType, module: str, wanted: list[tuple[Request, Options]], follow: engine.Follow | None
@@ -204,8 +208,7 @@ class Program:
         """The script's code, its functions and, where asked for, its module level instrumented."""
         plain = compile(text, filename, "exec", dont_inherit=True)
         wanted = [r for r in self.requests if r.matches(module, "<module>")]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with unheard_warnings():
             tree = parsing.parse(text, filename)
         own = self._at_module_level = effects.bound_names(tree)
         wanted = [r for r in wanted if _wants(r, own)]
@@ -230,8 +233,7 @@ class Program:
         plan.from_star = any(e.form is Form.ALL for r in wanted for e in r.options.expressions)
         plan.owners.add(self)
         flags = plain.co_flags & source.FUTURES
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with unheard_warnings():
             code = compile(_InBox().visit(rewritten.module), plain.co_filename, "exec", flags=flags, dont_inherit=True)
         enter = partial(runtime.enter_hooked if hooks is not None else runtime.enter, plan)
         self._boxes.append(box := SimpleNamespace())
@@ -314,6 +316,16 @@ def narrowed(code: CodeType, request: Request) -> Options | None:
     return dataclasses.replace(request.options, expressions=held) if held else None
 
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _as_import_machinery(function: _F) -> _F:
+    """Python leaves frames of its own import machinery out of tracebacks and warnings: these are taken for such."""
+    assert isinstance(function, FunctionType)
+    function.__code__ = function.__code__.replace(co_filename="<frozen importlib._bootstrap_external>")
+    return function
+
+
 class _Finder:
     """Finds modules as Python does, and gives those that are concerned a loader that instruments.
 
@@ -324,6 +336,7 @@ class _Finder:
     def __init__(self, program: Program) -> None:
         self._program = program
 
+    @_as_import_machinery
     def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
         self._step_forward()
         spec = self._found_by_others(name, path, target)
@@ -340,6 +353,7 @@ class _Finder:
             sys.meta_path.remove(self)
             sys.meta_path.insert(0, self)
 
+    @_as_import_machinery
     def _found_by_others(self, name: str, path: Any, target: ModuleType | None) -> ModuleSpec | None:
         finders: list[Any] = list(sys.meta_path)
         for finder in finders[finders.index(self) + 1 :] if self in finders else finders:
@@ -361,13 +375,14 @@ class _Loader(SourceFileLoader):
         self.plain = plain
         self._program = program
 
+    @_as_import_machinery
     def get_code(self, fullname: str) -> CodeType | None:
         """Always from the source: what is cached on disk is for plain Python, and must stay so."""
         module = sys.modules.get(fullname)
         if module is None or getattr(module.__spec__, "loader", None) is not self:
             return self.plain.get_code(fullname)  # somebody asks, and does not load it
         path = self.get_filename(fullname)
-        code: CodeType = compile(self.get_data(path), path, "exec", dont_inherit=True)
+        code: CodeType = self.source_to_code(self.get_data(path), path)
         assert module.__spec__ is not None
         module.__loader__ = module.__spec__.loader = self.plain
         program: Program = self._program
@@ -384,11 +399,13 @@ class _LoadedByOthers:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
 
+    @_as_import_machinery
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         create = getattr(self._loader, "create_module", None)
         module: ModuleType | None = create(spec) if create is not None else None
         return module
 
+    @_as_import_machinery
     def exec_module(self, module: ModuleType) -> None:
         module.__loader__ = self._loader
         if module.__spec__ is not None:

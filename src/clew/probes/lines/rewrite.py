@@ -112,7 +112,10 @@ class _Rewriter:
     ) -> None:
         self.items = items
         self.says_where = says_where  # the call is told its line before each statement that can call another
-        self.locals = {item.name: item for item in items if item.local}
+        self.locals: dict[str, list[Item]] = {}  # two for a name that is the step and watched too
+        for item in items:
+            if item.local:
+                self.locals.setdefault(item.name, []).append(item)
         self.observed = [item for item in items if item.shared]
         self.parameters = parameters
         self.is_ignored = is_ignored
@@ -291,8 +294,7 @@ class _Rewriter:
         failure = self._after_failure(handler, [name for name in partial if name not in binds])
         start = self._after(handler, handler.lineno, last, effects.Effects(binds))
         body = [*failure, *start, *self.block(handler.body)]
-        item = self.locals.get(handler.name or "")
-        if item is not None:
+        for item in self.locals.get(handler.name or "", ()):
             # Python deletes the name when the handler is left, however it is left
             self.where = handler
             number = self._new_statement(handler.lineno, last)
@@ -351,15 +353,15 @@ class _Rewriter:
         in_place: bool = False,
     ) -> list[ast.stmt]:
         new: list[ast.stmt] = []
-        certain = [self.locals[name] for name in dict.fromkeys(binds) if name in self.locals]
-        perhaps = [self.locals[name] for name in dict.fromkeys(may_bind) if name in self.locals]
+        certain = [item for name in dict.fromkeys(binds) for item in self.locals.get(name, ())]
+        perhaps = [item for name in dict.fromkeys(may_bind) for item in self.locals.get(name, ())]
         for item in sorted(certain, key=lambda item: not item.first):
             new += self._bound(item, site, item.name)
         for item in perhaps:
             new += self._perhaps_bound(item, site)
         for name in dict.fromkeys(deletes):
-            if name in self.locals:
-                new += self._deleted(self.locals[name], site)
+            for item in self.locals.get(name, ()):
+                new += self._deleted(item, site)
         done = {item.index for item in (*certain, *perhaps)}
         for item in self.observed:
             if item.index not in done:

@@ -15,7 +15,6 @@ import linecache
 import os
 import sys
 import threading
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import CodeType
@@ -23,6 +22,7 @@ from types import CodeType
 from clew.probes.libraries import is_library
 
 from . import grammar, parsing
+from .unheard import unheard_warnings
 
 FUTURES = 0
 for _name in __future__.all_feature_names:
@@ -71,8 +71,7 @@ class _File:
     def __init__(self, lines: list[str], transform: Callable[[ast.Module, bytes], object] | None = None) -> None:
         self.lines = lines
         text = "".join(lines)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with unheard_warnings():
             tree = parsing.parse(text)
             if transform is not None:
                 transform(tree, text.encode())
@@ -309,8 +308,7 @@ def compile_alone(function: FunctionNode, original: CodeType, context: Context) 
             made.type_params = []  # type: ignore[attr-defined]
     imports: list[ast.stmt] = [ast.Import([ast.alias(name)]) for name in context.imports]
     module = ast.fix_missing_locations(ast.Module([*imports, top], []))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with unheard_warnings():
         compiled = compile(module, original.co_filename, "exec", flags=original.co_flags & FUTURES, dont_inherit=True)
     for _ in range(3 if context.class_name is not None else 2):
         compiled = _only_code(compiled)
@@ -373,8 +371,7 @@ def _same_const(x: object, y: object) -> bool:
 def find_block(lines: list[str], line: int) -> ast.With | None:
     """The `with` statement whose header holds a line."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with unheard_warnings():
             tree = parsing.parse("".join(lines))
     except (SyntaxError, ValueError, RecursionError):
         return None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from .inside import inside
-from .paths import Entry, Spot, joined
+from .paths import OPTIMIZER, Entry, Spot, joined
 from .undoing import do_all
 from .unwrap import is_called_by_ddp, is_replicated
 
@@ -34,6 +34,7 @@ class StateProbe:
         self._later: dict[tuple[str, str], tuple[Any, list[Entry]]] = {}  # buffers and attributes
         self._gradients: list[tuple[Spot, Any]] = []
         self._optimizer_spots: list[Spot] = []
+        self.optimizer_paths: list[str] = []  # that there are; none before its first step
         self._undo: list[Callable[[], None]] = []
 
     def add(self, spot: Spot, module: Any) -> None:
@@ -107,6 +108,11 @@ class StateProbe:
         names = {id(parameter): name for name, parameter in self._model.named_parameters()}
         state = {names.get(id(key), str(place)): held for place, (key, held) in enumerate(optimizer.state.items())}
         everything = {"state": state, "param_groups": [_settings(group) for group in optimizer.param_groups]}
+        if not self.optimizer_paths:
+            groups = enumerate(optimizer.param_groups)
+            settings = [(place, name) for place, group in groups for name in _settings(group)]
+            self.optimizer_paths = [f"{OPTIMIZER}.param_groups.{place}.{name}" for place, name in settings]
+            self.optimizer_paths += [f"{OPTIMIZER}.state.{name}" for name in state]
         taken: set[str] = set()
         for spot in self._optimizer_spots:
             for name, value in _flat(spot, everything):

@@ -34,18 +34,21 @@ def tell(tracer: ModelTracer, found: dict[str, list[Spot]], seen: set[str], *, r
         said = f"ModelTracer recorded nothing: {why} while it was traced"
     else:
         known = existing(tracer.model)
-        hints = {pattern: _hint(pattern, found[pattern], known) for pattern in missed}
+        optimizer_paths = tracer._state.optimizer_paths if tracer._state is not None else []
+        hints = {pattern: _hint(pattern, found[pattern], known, optimizer_paths) for pattern in missed}
         said = "ModelTracer saw nothing at " + "; ".join(f"`{pattern}`: {hint}" for pattern, hint in hints.items())
     for pattern, hint in hints.items():
         tracer.note("never-seen", pattern, hint)
     trouble.report(f"model:{id(tracer)}", said.rstrip("."))
 
 
-def _hint(pattern: str, found: list[Spot], known: list[str]) -> str:
+def _hint(pattern: str, found: list[Spot], known: list[str], optimizer_paths: list[str]) -> str:
     if any(spot.facet in ("tensor.grad", "grad") for spot in found):
         return "no gradient reached it."
     if found and found[0].facet == "optimizer":
-        return "no optimizer of this model has made a step."
+        if not optimizer_paths:
+            return "no optimizer of this model has made a step."
+        return f"the optimizer has nothing of this name; {_nearest(pattern, optimizer_paths)}"
     if found and all(spot.rest and spot.facet in ("output", "method") for spot in found):
         return f"`{found[0].label}` gives nothing of this name, and has no such variable; {_nearest(pattern, known)}"
     if found:

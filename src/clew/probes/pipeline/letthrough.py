@@ -115,7 +115,7 @@ class items:  # noqa: N801  (a word of the language users write)
         tracing.open = False
         over = _is_over(error, tracing)
         if not over:
-            attempt(lambda: _tell_of_cut_batch(error, tracing))
+            attempt(lambda: _tell_of_changes(error, tracing))
         attempt(lambda: self._close(tracing, None if over else error))
         self._tracing = None
         return over
@@ -172,9 +172,14 @@ def _untraced(wanted: int | None, note: str) -> Trace:
 
 
 @trouble.entry_point()
-def _tell_of_cut_batch(error: BaseException | None, tracing: Tracing) -> None:
+def _tell_of_changes(error: BaseException | None, tracing: Tracing) -> None:
     """A program that needs whole batches fails with one that was cut: its error says why, and what to do."""
-    if tracing.cut_batch is None or error is None or not issubclass(type(error), Exception):
+    if error is None or not issubclass(type(error), Exception):
+        return
+    if tracing.cut_batch is None:
+        if tracing.facts.altered:
+            changes = "; ".join(tracing.facts.altered)
+            add_note(error, f"clew.items changed the program for the trace, which may be the reason: {changes}.")
         return
     size, whole = tracing.cut_batch
     count = tracing.wanted or size

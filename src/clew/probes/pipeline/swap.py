@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import inspect
 import threading
-import warnings
 from collections.abc import Callable
 from functools import cache
 from types import CodeType, FunctionType
@@ -16,6 +15,7 @@ from typing import Any, Protocol
 
 from clew.probes import pickling
 from clew.probes.lines import parsing
+from clew.probes.lines.unheard import unheard_warnings
 from clew.recorder.fingerprints import original_code_finders
 
 from .guard import call_once, leave_no_frames
@@ -83,8 +83,7 @@ def _template(flags: int, free: int) -> CodeType:
     for node in ast.walk(tree):  # in a traceback all of it stands at the line of the function
         if hasattr(node, "lineno"):
             ast.copy_location(node, ast.Constant(0, lineno=1, end_lineno=1, col_offset=0, end_col_offset=0))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # "'str' object is not callable": it is exchanged for one that is
+    with unheard_warnings():  # "'str' object is not callable": it is exchanged for one that is
         module = compile(tree, "<clew>", "exec")
     around = next(const for const in module.co_consts if isinstance(const, CodeType))
     return next(const for const in around.co_consts if isinstance(const, CodeType))

@@ -214,7 +214,8 @@ _all_known: list[_Known] = []
 
 def _known_as(tracing: Tracing, loader: DataLoader[Any]) -> _Known:
     _all_known[:] = [known for known in _all_known if known.feed is None or known.feed.tracing.open]
-    kind = (type(loader.dataset), length_of(loader.dataset), loader.batch_size, type(loader.sampler))
+    workers = loader.num_workers, type(loader.multiprocessing_context)
+    kind = (type(loader.dataset), length_of(loader.dataset), loader.batch_size, type(loader.sampler), *workers)
     for known in _all_known:
         before = known.loader()
         if known.tracing == tracing.key and (before is loader or (before is None and known.kind == kind)):
