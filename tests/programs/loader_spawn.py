@@ -22,17 +22,13 @@ def init(worker):
     torch.manual_seed(worker)
 
 
-def show(context):
-    loader = DataLoader(
-        Squares(), 2, num_workers=1, collate_fn=collate, worker_init_fn=init, multiprocessing_context=context
-    )
-    for total, count in loader:
-        print(context, total.item(), count)
-
-
 if __name__ == "__main__":
-    show("spawn")
-    show("fork")  # not in a loop: its second round is where `--items` ends a program
+    for context in ("spawn", "fork"):
+        loader = DataLoader(
+            Squares(), 2, num_workers=1, collate_fn=collate, worker_init_fn=init, multiprocessing_context=context
+        )
+        for total, count in loader:
+            print(context, total.item(), count)
 
 # Needs: torch
 # Output:
