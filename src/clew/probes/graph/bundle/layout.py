@@ -44,15 +44,17 @@ CODE, PARTS, MODELS, ASSETS, ARRAYS = "code", "code/parts", "models", "assets", 
 EXAMPLES, EXAMPLES_ARRAYS = "examples.json", "examples.safetensors"
 REQUIREMENTS, README = "requirements.txt", "README.md"
 _CHUNK = 1 << 20
+_LONGEST = 1_000  # characters of a message: a forged name may be of any length
 _SMALL = 16 << 20  # models and arrays that are kept in memory once they are checked
-_MOST = 256 << 20  # of graph.json
+_MOST = 64 << 20  # of graph.json
+_MOST_PACKED, _RATIO_PACKED = 16 << 20, 100  # likewise in a zip: beyond the first, so many times what it takes there
 _RATIO, _PLAUSIBLE = 200, 256 << 20  # a zip that unfolds more than so many times, beyond this size, is a bomb
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
 AGAIN = "Get the bundle again from where it was made."
 
 
 def damaged(what: str, remedy: str = AGAIN) -> GraphError:
-    return GraphError("bundle-damaged", visible(what), remedy)
+    return GraphError("bundle-damaged", visible(what[:_LONGEST]), remedy)
 
 
 @contextmanager
@@ -67,7 +69,7 @@ def as_it_should_be(path: Path) -> Iterator[None]:
 
 
 def unsafe(what: str) -> GraphError:
-    return GraphError("bundle-unsafe", visible(what), "Nothing of it was used. clew writes no such bundles.")
+    return GraphError("bundle-unsafe", visible(what[:_LONGEST]), "Nothing of it was used. clew writes no such bundles.")
 
 
 _unpacking = threading.RLock()
@@ -140,6 +142,9 @@ class Zip:
         packed = sum(info.compress_size for info in self._zip.infolist())
         if packed > whole or (total > _PLAUSIBLE and total > _RATIO * whole):
             raise unsafe(f"{self.path} has {whole:,} bytes and would unfold to {total:,}: a zip bomb.")
+        page = self._zip.NameToInfo.get(GRAPH)
+        if page is not None and page.file_size > max(_MOST_PACKED, _RATIO_PACKED * page.compress_size):
+            raise unsafe(f"{self.path}: {GRAPH} would unfold to {page.file_size:,} bytes: a zip bomb.")
 
     def open(self, name: str) -> IO[bytes]:
         return self._zip.open(name)
@@ -204,10 +209,10 @@ class Bundle:
         for name, said in files.items():
             if not _is_safe(name) or name in (GRAPH, SEAL):
                 raise unsafe(f"{self.path}: {GRAPH} lists {name!r}, which leads out of the bundle.")
-            if not (
-                isinstance(said, dict) and isinstance(said.get("size"), int) and isinstance(said.get("sha256"), str)
-            ):
+            if not (isinstance(said, dict) and type(said.get("size")) is int and type(said.get("sha256")) is str):
                 raise damaged(f"{self.path}: {GRAPH} says neither size nor SHA-256 of {name}.")
+            if len(said) > 2:  # another name, for instance, under which it would be shown
+                raise unsafe(f"{self.path}: {GRAPH} says more than size and SHA-256 of {name}.")
         return files
 
     def _compare(self, sizes: dict[str, int]) -> None:
