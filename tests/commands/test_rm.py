@@ -73,6 +73,23 @@ def test_a_link_to_a_run_is_not_followed(runs: dict[str, Path], tmp_path: Path, 
     assert left(runs) == set(runs)
 
 
+@pytest.mark.parametrize("obstacle", ["a link", "files of others"])
+def test_a_dry_run_says_what_cannot_be_deleted(
+    obstacle: str, runs: dict[str, Path], tmp_path: Path, capsys: Captured
+) -> None:
+    run = next(iter(runs.values()))
+    if obstacle == "a link":
+        link = tmp_path / "link"
+        link.symlink_to(run)
+        run = link
+    else:
+        (run / "notes.txt").write_text("mine")
+    status = main(["rm", str(run), "--dry-run"])
+    dry = capsys.readouterr()
+    assert (main(["rm", str(run)]), capsys.readouterr()) == (status, dry)
+    assert (status, dry.out) == (1, "")
+
+
 def test_a_folder_that_cannot_be_deleted_is_said(
     runs: dict[str, Path], capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
