@@ -11,6 +11,7 @@ from typing import Final
 from clew.errors import NotARunError
 
 from .format import META_NAME, SHARDS_NAME
+from .graphs import is_graph_file
 
 _RUN_FILES: Final = frozenset([META_NAME, SHARDS_NAME])
 
@@ -39,7 +40,8 @@ def remove_run(folder: Path, *, everything: bool = False) -> None:
 
 
 def _belongs_to_run(name: str) -> bool:
-    return name in _RUN_FILES or name.startswith(f".{META_NAME}.")  # a draft that a killed process left behind
+    is_draft = name.startswith(f".{META_NAME}.")  # that a killed process left behind
+    return name in _RUN_FILES or is_draft or is_graph_file(name)
 
 
 def size_on_disk(folder: Path) -> int:
