@@ -155,6 +155,10 @@ def functions_behind(program: str, folder: Path) -> list[str]:
     return [*always, *first, *(f"{name}#2" for name, (count, _) in names.items() if count > 1)]
 
 
+#: The long forms are tried in so many tests: one that takes minutes is taken for one that hangs on a busy machine.
+PARTS = range(4)
+
+
 def check(program: str, targets: list[str], folder: Path) -> None:
     """Whatever fails, the program gives what it gives without clew."""
     [expected] = run_all(program, ["-"], folder, CLEW="0")
