@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from clew.errors import nearest
 from clew.records import Note
 
+from . import quiet
 from .plan import Plan, plan_of, plans
 
 if TYPE_CHECKING:
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 def at_end(recorder: Recorder) -> list[Note]:
     """Lines for what this run's probes were asked to look for and did not see."""
     recorder.flush()
+    if quiet.is_stopped():  # what was never seen then says nothing
+        what = (
+            "Recording was stopped: it led to a watched function, and that to recording, without end (an audit hook?)."
+        )
+        return [Note("trouble", "clew", what)]
     seen: set[tuple[Plan, int]] = set()
     for site in recorder.sites_seen:
         plan = plan_of(site)
