@@ -91,6 +91,12 @@ class GuardError(GraphError):
         was = " or ".join(f"{one!r}" for one in expected)
         what = f"{where}: `{condition}` decided by a value that {questions[kind]} {was}, and now is {seen!r}."
         remedy = "The graph holds for inputs that decide as its examples did: record with more of them."
+        if kind == "length" and "for" in condition.split():
+            remedy = (
+                "One step could not do this loop exactly (it changes an object, or a list that something else refers "
+                "to, for example), so it is unrolled, and holds for the lengths of its examples. Make a clew.op of a "
+                "function that has the loop, or see under Loops in docs/graphs.md what else keeps it from being a step."
+            )
         error = GuardError("guard", what, remedy)
         error.expected, error.seen, error.condition = expected, seen, condition
         error.file, error.line = getattr(where, "file", ""), getattr(where, "line", 0)

@@ -18,6 +18,7 @@ from clew.errors import ClewError
 from clew.probes.calls import follow, unfollow
 from clew.probes.lines.cell import Cell, nearest_of, resolve
 from clew.probes.lines.program import Request, parse_request
+from clew.recorder.endings import traceback_of
 from clew.records import Note
 
 HELP = """Record what happens while this cell runs, in a run of its own, and show it.
@@ -98,7 +99,7 @@ def _end(recorded: ExitStack, error: BaseException | None) -> None:
     if error is None:
         recorded.close()
     else:
-        recorded.__exit__(type(error), error, error.__traceback__)
+        recorded.__exit__(type(error), error, traceback_of(error))
 
 
 def _run_unrecorded(shell: Any, text: str) -> Any:

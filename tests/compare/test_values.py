@@ -148,6 +148,14 @@ def test_arrays_of_two_types_are_compared_with_the_tolerance_of_the_coarser(tmp_
     assert not diff(tmp_path / "b", a, a + 1e-5).equal
 
 
+@pytest.mark.parametrize("floats", ["float16", "float32", "float64"])
+def test_floats_and_integers_are_compared_without_dropping_the_fraction(tmp_path: Path, floats: str) -> None:
+    a, b = np.array([0.0, 1.5], floats), np.array([0, 1])
+    assert first(tmp_path, a, b).measure.max_abs == 0.5
+    assert first(tmp_path / "b", b, a).measure.max_abs == 0.5
+    assert scan(InMemory(a, floats), InMemory(b, "int64"), EXACT).magnitude == 0.5
+
+
 @pytest.mark.parametrize("count", [1, 20])
 def test_arrays_that_only_have_another_dtype_are_equal_and_a_note_tells_it(tmp_path: Path, count: int) -> None:
     a, b = (

@@ -166,6 +166,51 @@ def test_an_operator_with_share_false_is_made_by_each_load(tmp_path: Path) -> No
     assert len({first.run({}), second.run({}), clock()}) == 3
 
 
+class Counter:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self) -> int:
+        self.count += 1
+        return self.count
+
+
+def test_share_false_holds_for_the_objects_of_that_call_alone(tmp_path: Path) -> None:
+    shared = matx.script(Counter)()
+    own = matx.script(Counter, share=False)()
+    matx.trace(lambda: (shared(), own())).save(tmp_path / "saved")
+    first, second = matx.load(tmp_path / "saved", -1), matx.load(tmp_path / "saved", -1)
+    runs = [tuple(one.run({})) for one in (first, first, second, first, second)]
+    assert [count - 1 for count, _ in runs] == [1, 2, 3, 4, 5]  # matxscript 1.8.1 gives the same; traced with one call
+    assert [count - 1 for _, count in runs] == [1, 2, 1, 3, 2]
+
+
+class Holder:
+    def __init__(self, held: Any) -> None:
+        self.held = held
+
+    def __call__(self) -> int:
+        return self.held()
+
+
+def test_what_holds_an_operator_with_share_false_is_not_shared_either(tmp_path: Path) -> None:
+    held = matx.script(Counter, share=False)()
+    holder = matx.script(Holder)(held)
+    matx.trace(lambda: (holder(), held())).save(tmp_path / "saved")
+    loads = [matx.load(tmp_path / "saved", -1) for _ in range(3)]
+    runs = [one.run({}) for one in loads]
+    assert runs[0] == runs[1] == runs[2]
+    assert runs[0][1] == runs[0][0] + 1  # one counter in each load
+
+
+def test_share_false_is_saved_again(tmp_path: Path) -> None:
+    own = matx.script(Counter, share=False)()
+    matx.trace(lambda: own()).save(tmp_path / "saved")
+    matx.load(tmp_path / "saved", -1).save(tmp_path / "again")
+    first, second = matx.load(tmp_path / "again", -1), matx.load(tmp_path / "again", -1)
+    assert first.run({}) == second.run({})
+
+
 # ---- timelines
 
 

@@ -18,6 +18,7 @@ from clew.errors import OptionError
 from clew.export import export
 from clew.export.csv import escape_formula
 from clew.export.plain import to_plain
+from clew.export.ztracevalues import json_value
 from clew.history.checks.leaf import leaves_of
 from clew.history.rows import row_of
 from history.writing import simple_run
@@ -104,9 +105,10 @@ def test_every_view_and_export_has_a_text_for_any_number_and_an_end(
     assert surprises(*folders, tmp_path / "out", [reader]) == {}
 
 
+@pytest.mark.parametrize("convert", [to_plain, json_value])
 @pytest.mark.parametrize("name", SHARED)
-def test_what_a_value_holds_often_is_written_out_a_bounded_number_of_times(name: str) -> None:
-    text = json.dumps(to_plain(SHARED[name]))
+def test_what_a_value_holds_often_is_written_out_a_bounded_number_of_times(name: str, convert: Any) -> None:
+    text = json.dumps(convert(SHARED[name]))
     assert len(text) < 200_000
     assert "left_out" in text
 

@@ -22,13 +22,17 @@ def init(worker):
     torch.manual_seed(worker)
 
 
+def show(context):
+    loader = DataLoader(
+        Squares(), 2, num_workers=1, collate_fn=collate, worker_init_fn=init, multiprocessing_context=context
+    )
+    for total, count in loader:
+        print(context, total.item(), count)
+
+
 if __name__ == "__main__":
-    for context in ("spawn", "fork"):
-        loader = DataLoader(
-            Squares(), 2, num_workers=1, collate_fn=collate, worker_init_fn=init, multiprocessing_context=context
-        )
-        for total, count in loader:
-            print(context, total.item(), count)
+    show("spawn")
+    show("fork")  # not in a loop: its second round is where `--items` ends a program
 
 # Needs: torch
 # Output:

@@ -23,6 +23,7 @@ from clew.probes.lines import source
 from clew.probes.lines.program import Program, parse_request, split
 from clew.probes.model_requests import ModelsToCome, parse_model
 from clew.recorder import children
+from clew.recorder.endings import traceback_of
 from clew.records import Note
 
 EXAMPLES = [
@@ -359,8 +360,8 @@ def _execute(code: Any, main: ModuleType, around: AbstractContextManager[Any]) -
         raise
     except BaseException as error:
         recording.ends_with(error)
-        traceback = _own_frames_removed(error.__traceback__)
-        sys.excepthook(type(error), error.with_traceback(traceback), traceback)
+        traceback = _own_frames_removed(traceback_of(error))
+        sys.excepthook(type(error), BaseException.with_traceback(error, traceback), traceback)
         if isinstance(error, KeyboardInterrupt):
             return _die_of_interrupt()
         return 1

@@ -228,7 +228,7 @@ def distances(x: Numbers, y: Numbers) -> Numbers:
     """|x - y|, exact for integers."""
     if x.dtype.kind in "biu" and y.dtype.kind in "biu":
         return _integer_distances(x, y)
-    if x.dtype.itemsize < y.dtype.itemsize and x.dtype.kind == "f":
+    if x.dtype.kind == y.dtype.kind == "f" and x.dtype.itemsize < y.dtype.itemsize:
         x = x.astype(y.dtype)
     difference = np.subtract(
         x, y, dtype=None if "c" in (x.dtype.kind + y.dtype.kind) else np.result_type(x, y, np.float32)

@@ -137,8 +137,14 @@ class PlainConverter:
             item = array.item()
             # the item of a long double is a long double again
             return str(item) if type(item) is type(value) else self.convert(item, depth)
-        content = self.convert(array.tolist(), depth)
+        content = self.convert_rows(array.tolist(), array.ndim, depth)
         return {"dtype": str(value.dtype), "shape": list(array.shape), "values": content}
+
+    def convert_rows(self, rows: list[Any], dimensions: int, depth: int) -> list[Any]:
+        """The lists that stand for an array's dimensions are new each time: only what they hold can be repeated."""
+        if dimensions == 1:
+            return self.convert_items(rows, depth)
+        return [self.convert_rows(row, dimensions - 1, depth) for row in rows]
 
     def _convert_table(self, table: Any, depth: int) -> Any:
         """A table, column or index of pandas as its text, unless a cell or a label may be of any size."""
@@ -148,7 +154,7 @@ class PlainConverter:
             return _to_text(table)
         return {
             "type": f"pandas.{type(table).__name__}",
-            "values": [self.convert(column.tolist(), depth) for column in columns],
+            "values": [self.convert_items(column.tolist(), depth) for column in columns],
         }
 
 

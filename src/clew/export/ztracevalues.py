@@ -55,6 +55,8 @@ class _JsonValue(PlainConverter):
 
     def _convert_array_items(self, value: Any, depth: int) -> Any:
         items = value.tolist()
+        if type(items) is list:
+            return self.convert_rows(items, value.ndim, depth)
         # the item of a long double is a long double again
         return float(items) if type(items) is type(value) else self.convert(items, depth)
 

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import TracebackType
 from typing import Any
 
 from clew.values import SCALAR_IDS
@@ -28,6 +29,12 @@ def describe(error: BaseException | None) -> str:
 def is_error(error: BaseException | None, *kinds: type[BaseException]) -> bool:
     """`isinstance`, which asks a user's exception for its `__class__`."""
     return any(inherits(type(error), kind) for kind in kinds)
+
+
+def traceback_of(error: BaseException) -> TracebackType | None:
+    """Its `__traceback__`; a class of the user's that answers for itself is not asked."""
+    traceback: TracebackType | None = vars(BaseException)["__traceback__"].__get__(error)
+    return traceback
 
 
 def how_it_ended(error: BaseException | None) -> tuple[str, str | None, int | None]:

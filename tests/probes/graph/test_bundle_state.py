@@ -122,6 +122,14 @@ CASES = {
         ),
         "app.Store.get().k = 5",
     ),
+    "what makes a field of a dataclass": (
+        (
+            "from dataclasses import dataclass, field\nscales = [1]\n@dataclass\nclass Settings:\n"
+            "    scales: list = field(default_factory=lambda: list(scales))\n"
+            "@clew.op\ndef f(x):\n    return x * Settings().scales[0]"
+        ),
+        "app.scales[0] = 5",
+    ),
     "a list of numbers": (
         "weights = [1, 1]\n@clew.op\ndef f(x):\n    return x * sum(weights)",
         "app.weights[:] = [4, 5]",
@@ -250,6 +258,48 @@ def test_a_module_whose_text_is_also_a_script_reaches_what_it_imports(tmp_path: 
         print(clew.load("bundle", trusted=True)(x=5))
     """
     assert python(program, tmp_path) == "18\n"
+
+
+REACHING = {
+    "a lambda": "f = clew.op(lambda x: x * app.config['k'])",
+    "a loop": (
+        "def f(xs):\n    out = []\n    for x in (xs, xs):\n        if x > 2:\n"
+        "            out.append(x * app.config['k'])\n    return out[0] if out else 0"
+    ),
+    "a closure": "def make():\n    n = 1\n    return clew.op(lambda x: n * x * app.config['k'])\nf = make()",
+    "a comprehension": "def f(x):\n    return [y * app.config['k'] for y in range(x + 1)][-1]",
+    "an import inside": "@clew.op\ndef f(x):\n    import app as inner\n    return x * inner.config['k']",
+    "a name imported inside": "@clew.op\ndef f(x):\n    from app import config\n    return x * config['k']",
+    "a module as a default": "f = clew.op(lambda x, m=app: x * m.config['k'])",
+    "a module that an object holds": (
+        "import types\nheld = types.SimpleNamespace(m=app)\nf = clew.op(lambda x: x * held.m.config['k'])"
+    ),
+    "a module in a dictionary": (
+        "modules = {'m': app}\ndef g():\n    return modules['m']\nf = clew.op(lambda x: x * g().config['k'])"
+    ),
+    "a module in a closure": "def make(m):\n    return clew.op(lambda x: x * m.config['k'])\nf = make(app)",
+    "a name as a text": "f = clew.op(lambda x: x * getattr(app, 'config')['k'])",
+    "the module's own __getattr__": "f = clew.op(lambda x: x * computing.computed)",
+    "what a lambda calls": "def g():\n    import app\n    return app.config['k']\nf = clew.op(lambda x: x * g())",
+}
+
+
+def test_what_a_script_reaches_in_a_module_is_saved_as_it_is_now(tmp_path: Path) -> None:
+    computing = "config = {'k': 1}\ndef __getattr__(name):\n    return config['k']\n"
+    write(tmp_path, {"app.py": "config = {'k': 1}\n", "computing.py": computing})
+    program = f"""
+        import app, clew, computing
+        app.config["k"] = computing.config["k"] = 3
+        for number, text in enumerate({list(REACHING.values())!r}):
+            name = f"case{{number}}.py"
+            open(name, "w").write(text)
+            exec(compile(text, name, "exec"), globals())
+            clew.record(lambda x: f(x), 4).save(f"bundle{{number}}", test=False)
+        app.config["k"] = computing.config["k"] = 100
+        print([clew.load(f"bundle{{number}}", trusted=True)(x=5) for number in range({len(REACHING)})])
+    """
+    found = json.loads(python(program, tmp_path))
+    assert dict(zip(REACHING, found, strict=True)) == dict.fromkeys(REACHING, 15)
 
 
 def test_a_class_attribute_of_a_script_is_saved_as_it_is_now(tmp_path: Path) -> None:

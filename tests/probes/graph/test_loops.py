@@ -595,3 +595,24 @@ def test_warnings_of_the_compiler_are_not_repeated_for_a_loop(tmp_path: Path, mo
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert clew.record(pipeline, xs=[1])(xs=[1, 2]) == [-1, -2]
+
+
+class Mean:
+    def __init__(self) -> None:
+        self.total, self.count = 0, 0
+
+    def push(self, x: int) -> None:
+        self.total, self.count = self.total + x, self.count + 1
+
+
+def test_a_loop_that_is_unrolled_says_what_to_do_for_other_lengths() -> None:
+    def pipeline(xs: Any) -> Any:
+        mean = Mean()
+        for x in xs:
+            mean.push(x)
+        return mean.total, mean.count
+
+    graph = recorded(pipeline, [1, 2])
+    assert graph(xs=[3, 4]) == pipeline([3, 4])
+    with pytest.raises(clew.GuardError, match=r"for x in xs.*length 2.*Make a clew.op of a function that has the loop"):
+        graph(xs=[3])

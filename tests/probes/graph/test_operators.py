@@ -236,7 +236,7 @@ def test_an_object_whose_making_could_not_be_noted_is_not_saved(
 ) -> None:
     monkeypatch.setenv("CLEW_STRICT", "0")
     with monkeypatch.context() as failing:
-        failing.setattr(operators, "kept", lambda value: 1 / 0)
+        failing.setattr(operators, "copied", lambda value: 1 / 0)
         below = Below(5)
     graph = recorded(lambda x: below(x), 1)
     with pytest.raises(GraphError, match="how it was made") as caught:

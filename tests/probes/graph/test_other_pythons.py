@@ -16,13 +16,13 @@ from probes.graph.bundling import SOURCE, opened, project, write
 
 __all__ = ["project"]  # the fixture
 
-ENVIRONMENTS = {"3.11": ".venv", "3.12": ".venv-3.12", "3.13": ".venv-3.13"}
+ENVIRONMENTS = {"3.11": ".venv", **{f"3.{minor}": f".venv-3.{minor}" for minor in range(12, 16)}}
 HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 TEXT = """
     import re
     from collections import Counter
-    from dataclasses import dataclass
+    from dataclasses import dataclass, field
     from pathlib import Path
 
     import clew
@@ -30,6 +30,7 @@ TEXT = """
     @dataclass
     class Settings:
         lowest: int = 1
+        ignored: list = field(default_factory=list)  # its constructor differs from one Python to the next
 
     SETTINGS = Settings()
 
@@ -43,7 +44,7 @@ TEXT = """
     @clew.op
     def words_in(text):
         counts = Counter(re.findall(r"[a-z]+", text.lower()))
-        return [word for word, count in counts.items() if count >= SETTINGS.lowest]
+        return [word for word, count in counts.items() if count >= SETTINGS.lowest and word not in Settings().ignored]
 
     vocabulary = Vocabulary("words.txt")
     secret = 3

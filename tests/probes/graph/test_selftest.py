@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import importlib
 import json
 import re
@@ -12,7 +13,7 @@ import pytest
 
 import clew
 from clew.commands.main import main
-from clew.probes.graph.bundle import fingerprints, selftest
+from clew.probes.graph.bundle import fingerprints, librarysettings, selftest
 from clew.probes.graph.bundle.layout import Bundle
 
 from .bundling import project, reseal, write
@@ -389,3 +390,34 @@ def test_what_goes_by_the_clock_is_not_compared_and_all_else_is(app: Any, tmp_pa
         return time.time(), app.from_environment(x)
 
     assert "(from_environment)" in str(failure(clew.record(wrong, 3), tmp_path / "other"))
+
+
+RECIPROCAL = """
+import decimal
+import clew
+
+@clew.op
+def reciprocal(x):
+    return str(decimal.Decimal(1) / x)
+"""
+
+
+def test_a_setting_of_a_library_that_the_program_has_changed_is_told_when_saving(project: Path, tmp_path: Path) -> None:
+    write(project, {"plain.py": RECIPROCAL})
+    plain = importlib.import_module("plain")
+    with decimal.localcontext(prec=6):
+        graph = clew.record(lambda x: plain.reciprocal(x), 4)  # 0.25 with any precision
+        with pytest.warns(UserWarning, match=r"decimal.getcontext\(\).prec is 6 here and 28 there"):
+            graph.save(tmp_path / "bundle")
+
+
+def test_a_setting_of_a_library_that_the_code_of_the_bundle_makes_is_not_told(project: Path, tmp_path: Path) -> None:
+    write(project, {"precise.py": RECIPROCAL + "\ndecimal.getcontext().prec = 6\n"})
+    with decimal.localcontext():
+        precise = importlib.import_module("precise")
+        clew.record(lambda x: precise.reciprocal(x), 4).save(tmp_path / "bundle")  # warnings are errors
+
+
+def test_a_setting_of_a_library_that_only_one_of_two_processes_has_loaded_is_not_told() -> None:
+    assert librarysettings.notice({"a.b": "1", "c.d": "2"}, {"c.d": "2"}) is None
+    assert "c.d is 2 here and 3 there" in str(librarysettings.notice({"c.d": "2"}, {"a.b": "1", "c.d": "3"}))

@@ -13,7 +13,6 @@ from clew.probes.graph.nodes import Block
 
 from .devices import torch_device
 from .module import Module, bundle_in
-from .toolchain import is_unshared
 
 
 def trace(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Module:
@@ -21,9 +20,7 @@ def trace(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Module:
     if len(args) == 1 and type(args[0]) is list and not kwargs:
         args = ([args[0]],)  # Matx knows one example only, and that may be a list
     with unrolled_loops():  # another number of values is an error, as in Matx
-        graph = record(func, *args, **kwargs)
-    graph.shareable = not any(map(is_unshared, graph.operators))
-    return Module(graph)
+        return Module(record(func, *args, **kwargs))
 
 
 def save(
@@ -34,7 +31,7 @@ def save(
 
 def load(folder: str | os.PathLike[str], device: Any = None) -> Module:
     """A saved module. As in Matx, its code is run: load what you trust. Loads of one bundle share their operators,
-    unless one of these was made by `matx.script(..., share=False)`."""
+    except those that were made by `matx.script(..., share=False)`."""
     place = None if device is None else torch_device(device)
     return Module(load_graph(bundle_in(folder) or folder, trusted=True, device=place, share=True))
 

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any
-from weakref import WeakSet
 
 from clew.errors import OptionError, TargetError
 from clew.probes.graph import Graph, op, tensorflow
@@ -21,7 +20,6 @@ from .module import Module
 
 _TORCH, _TF = ("pytorch", "torch"), "tensorflow"  # values of backend=
 _folders: list[tempfile.TemporaryDirectory[str]] = []
-_unshared: WeakSet[type] = WeakSet()  # classes whose objects are made anew by each load
 
 
 def script(
@@ -40,7 +38,7 @@ def script(
 ) -> Any:
     """Make an operator: of a function, a class, a torch or TensorFlow module; of a saved model, with backend=.
 
-    share         loads of one bundle share the objects of this class
+    share         loads of one bundle share the objects of this class that this call makes
     bundle_args   the arguments of the constructor whose files come along (default: all of them)
 
     The others are for Matx's compilers, and nothing is compiled here: toolchain, trace_func, example, output_to_cpu,
@@ -54,10 +52,8 @@ def script(
         return op(compiling_obj) if callable(compiling_obj) else _saved_model(_written(compiling_obj), _TF, device)
     if models.is_torch(compiling_obj) or (backend or "").lower() in _TORCH:
         return models.TorchOperator(compiling_obj, device)
-    if isinstance(compiling_obj, type):
-        (_unshared.discard if share else _unshared.add)(compiling_obj)
-        if bundle_args is not None:
-            return _Creator(op(compiling_obj), _names(bundle_args))
+    if isinstance(compiling_obj, type) and (bundle_args is not None or not share):
+        return _Creator(op(compiling_obj), None if bundle_args is None else _names(bundle_args), share)
     return op(compiling_obj)
 
 
@@ -70,16 +66,20 @@ def _names(bundle_args: Any) -> frozenset[str]:
 
 
 class _Creator(functools.partial[Any]):
-    """An operator class, of whose objects made by this creator a bundle takes along the files of some arguments only.
+    """An operator class, and what holds for the objects that are made by this creator: the arguments whose files a
+    bundle takes along, and whether its loads share them.
 
-    Inside a recorded pipeline it is the class itself, as any partial is: the files of all arguments come along.
+    Inside a recorded pipeline it is the class itself, as any partial is: the files of all arguments come along, and
+    an object in which its methods keep something is made anew each time the graph runs.
     """
 
-    path_arguments: frozenset[str]
+    path_arguments: frozenset[str] | None
+    is_shared: bool
 
-    def __new__(cls, made_class: type, path_arguments: frozenset[str]) -> _Creator:
+    def __new__(cls, made_class: type, path_arguments: frozenset[str] | None, is_shared: bool) -> _Creator:
         creator = super().__new__(cls, made_class)
         creator.path_arguments = path_arguments
+        creator.is_shared = is_shared
         functools.update_wrapper(creator, made_class, updated=())
         return creator
 
@@ -88,6 +88,7 @@ class _Creator(functools.partial[Any]):
         how = made(obj)
         if how is not None:
             how.path_arguments = self.path_arguments
+            how.is_shared = self.is_shared
         return obj
 
 
@@ -109,11 +110,6 @@ def _written(model: Any) -> str:
     _folders.append(folder)  # it is needed again when the operator is saved
     tensorflow.library().saved_model.save(model, folder.name)
     return folder.name
-
-
-def is_unshared(operator: Operator) -> bool:
-    owner = getattr(operator.target, "__self__", operator.target)
-    return (owner if isinstance(owner, type) else type(owner)) in _unshared
 
 
 def make_session(compiling_obj: Any, method: str = "__call__") -> Any:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clew.errors import ClewError, GraphError, SignatureError, nearest
+from clew.recorder.endings import traceback_of
 
 from . import calls, signature
 from .changes import deep_copied
@@ -147,7 +148,8 @@ class Graph:
             try:
                 return self._entry(*args, **named)
             except TypeError as error:
-                if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                traceback = traceback_of(error)
+                if traceback is None or traceback.tb_next is not None:
                     raise  # of the graph; else Python could not bind what was given, which is told below
         names = self.input_names
         if len(args) > len(names):

@@ -11,6 +11,8 @@ from importlib import import_module
 from types import BuiltinFunctionType, BuiltinMethodType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from clew.recorder.endings import traceback_of
+
 from . import tensorflow
 
 
@@ -111,7 +113,7 @@ def left(manager: Any, error: BaseException | None = None) -> Any:
     held = _inside.get()
     if held is not None and any(one is manager for one in held):
         held[:] = [one for one in held if one is not manager]
-    raised = (None, None, None) if error is None else (type(error), error, error.__traceback__)
+    raised = (None, None, None) if error is None else (type(error), error, traceback_of(error))
     return type(manager).__exit__(manager, *raised)
 
 

@@ -36,6 +36,7 @@ class Made:
         self.kwargs = kwargs
         self.notes = Notes()  # what its constructor did besides
         self.path_arguments: frozenset[str] | None = None  # those whose files a bundle takes along; None: all of them
+        self.is_shared = True  # False: clew.load(..., share=True) makes the object anew each time
 
     def takes_files_of(self, argument: str) -> bool:
         return self.path_arguments is None or argument in self.path_arguments

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew.engines.base import Done, Run, Unsent
 from clew.errors import GraphError, GuardError, nearest
+from clew.recorder.endings import traceback_of
 
 from .batches import Block, block_values, check_parts, stacked
 from .nodes import Input
@@ -266,7 +267,7 @@ def told(error: BaseException) -> tuple[str, str]:
         text = str(error)
     except Exception:
         text = "(its message cannot be shown)"
-    trace = error.__traceback__
+    trace = traceback_of(error)
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
     if isinstance(error, GuardError):

@@ -18,6 +18,7 @@ from functools import partial
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
+from clew.recorder.endings import traceback_of
 from clew.recorder.plan import Plan
 
 from . import effects, engine, ignore, runtime, source
@@ -48,7 +49,7 @@ class Replaced:
             exec(code, namespace)
         except BaseException as error:
             self.error = error
-            self.traceback = _without_ours(error.__traceback__)
+            self.traceback = _without_ours(traceback_of(error))
         finally:
             put_aside(namespace)
             namespace.update(outer)
@@ -72,7 +73,7 @@ class Replaced:
         """What `__exit__` answers: True swallows our exception; the user's goes on with its own traceback."""
         self._restore()
         if error is not None and error is self.error:
-            error.__traceback__ = self.traceback
+            BaseException.with_traceback(error, self.traceback)
         return isinstance(error, _Skip)
 
 

@@ -68,9 +68,9 @@ def leave_no_frames() -> None:
 
     To be called where the outermost function of ours handles it, followed by a bare `raise`, which adds no frame.
     """
-    error = sys.exc_info()[1]
-    if error is not None and error.__traceback__ is not None:  # its first frame is the handler's own
-        error.__traceback__ = without_own_frames(error.__traceback__.tb_next) or error.__traceback__
+    _, error, traceback = sys.exc_info()
+    if error is not None and traceback is not None:  # its first frame is the handler's own
+        BaseException.with_traceback(error, without_own_frames(traceback.tb_next) or traceback)
 
 
 def without_own_frames(traceback: TracebackType | None) -> TracebackType | None:

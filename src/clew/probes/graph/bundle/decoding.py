@@ -16,6 +16,7 @@ from clew.errors import ClewError, GraphError
 from clew.probes.graph import tensorflow
 from clew.probes.graph.mapped import MapOperator
 from clew.probes.graph.operators import Operator, OperatorObject, op
+from clew.probes.graph.operators import made as made_of
 from clew.probes.graph.savedmodels import SavedModel
 
 from . import constructors, kerasmodels, tensorflowmodels, torchmodules
@@ -57,6 +58,13 @@ class Decoder:
         self.objects: list[dict[str, Any]] = bundle.page["objects"]
         self._objects: dict[int, Any] = {}
         self._arrays: Reader | None = None
+
+    def without(self, numbers: set[int]) -> Decoder:
+        """One more load with the same code and objects, apart from these, which it makes anew."""
+        other = Decoder(self.bundle, self.package, self.device, self.policy)
+        other._objects = {number: obj for number, obj in list(self._objects.items()) if number not in numbers}
+        other._arrays = self._arrays
+        return other
 
     def decode(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -306,6 +314,9 @@ class Decoder:
             constructors.set_random_states(now)
         if number is not None:
             self._objects[number] = obj
+        how = made_of(obj)
+        if how is not None:
+            how.is_shared = not said.get("unshared", False)
         self._move(obj)
         if "weights" in said:
             with remaking(f"giving {_title(cls)} its weights", self.bundle):

@@ -111,6 +111,7 @@ class Encoder:
 
     def _module(self, module: ModuleType) -> dict[str, Any]:
         if is_user_module(module):
+            self.code.state.hold(module)
             return {"$": "code", "module": self.code.add(module), "name": ""}
         self.code.packages.add(module.__name__.partition(".")[0])
         return {"$": "named", "name": f"{public_name(module.__name__)}:"}
@@ -279,6 +280,8 @@ class Encoder:
         said["args"] = [self.encode(arg) for arg in taken.args]
         said["kwargs"] = [[name, self.encode(value)] for name, value in taken.kwargs.items()]
         said["opened"] = taken.opened
+        if not how.is_shared:
+            said["unshared"] = True
         if how.notes.random:
             said["random"] = {name: self.encode(state) for name, state in how.notes.random.items()}
         if torchmodules.is_module(obj):

@@ -86,7 +86,9 @@ class World:
         self.decoder = Decoder(bundle, self.package, device, policy)
         self._give_names()
         self._give_state()
-        self.operators = [self.decoder.decode(said) for said in bundle.page["operators"]]
+        self.operators = self._operators(self.decoder)
+        self._unshared = self._unshared_objects()
+        self._has_graph = False
 
     def _say_differences(self) -> None:
         found = versions.differences(self.bundle.page["versions"])
@@ -161,7 +163,42 @@ class World:
     # ---- the graph
 
     def graph(self) -> Graph:
-        page = self.bundle.page
+        """A graph of the objects that all loads have, and of new ones in place of those that each has for itself."""
+        with _lock:
+            is_first, self._has_graph = not self._has_graph, True
+        if is_first or not self._unshared:
+            return _Reader(self, self.decoder, self.operators).graph()
+        decoder = self.decoder.without(self._unshared)
+        return _Reader(self, decoder, self._operators(decoder)).graph()
+
+    def _operators(self, decoder: Decoder) -> list[Any]:
+        return [decoder.decode(said) for said in self.bundle.page["operators"]]
+
+    def _unshared_objects(self) -> set[int]:
+        """The numbers of objects that each load makes for itself, and of those that lead to one."""
+        objects = self.bundle.page["objects"]
+        leads = {number: self._objects_in(said) for number, said in enumerate(objects)}
+        found = {number for number, said in enumerate(objects) if said["$"] == "made" and said.get("unshared")}
+        before = 0
+        while before < len(found):
+            before = len(found)
+            found |= {number for number, others in leads.items() if others & found}
+        return found
+
+    def _objects_in(self, said: Any) -> set[int]:
+        return {one["number"] for one in trust.values_in(said) if one["$"] == "object"}
+
+
+class _Reader:
+    """The graph of a page, made of the objects of one load."""
+
+    def __init__(self, world: World, decoder: Decoder, operators: list[Any]) -> None:
+        self.world = world
+        self.decoder = decoder
+        self.operators = operators
+
+    def graph(self) -> Graph:
+        page, policy = self.world.bundle.page, self.world.policy
         inputs = [self._input(said) for said in page["inputs"]]
         graph = Graph(inputs, self._block(page["block"]), page.get("name", "pipeline"))
         graph.signature = signature.from_page(page, inputs)
@@ -169,10 +206,10 @@ class World:
         graph.notes = notes_in(page)
         graph.parallel = page.get("settings", {}).get("parallel", 1)
         graph.shareable = page.get("settings", {}).get("share", True)
-        graph.__dict__["_world"] = self  # alive while the graph is
-        graph.__dict__["trusted"] = True if self.policy is None else self.policy.names
-        graph.__dict__["bundle"] = os.path.abspath(self.bundle.path)
-        graph.__dict__["device"] = self.device  # workers that load it again put it there, too
+        graph.__dict__["_world"] = self.world  # alive while the graph is
+        graph.__dict__["trusted"] = True if policy is None else policy.names
+        graph.__dict__["bundle"] = os.path.abspath(self.world.bundle.path)
+        graph.__dict__["device"] = self.world.device  # workers that load it again put it there, too
         return graph
 
     def _input(self, said: dict[str, Any]) -> Input:
@@ -202,7 +239,7 @@ class World:
         )
         for mark in MARKS:
             setattr(step, mark, bool(said.get(mark)))
-        step.policy = self.policy
+        step.policy = self.world.policy
         return step
 
     def _guard(self, said: dict[str, Any]) -> Guard:

@@ -52,6 +52,9 @@ class ModuleState:
         self._bindings: dict[str, Bindings] = {}
         self._pending: list[tuple[ModuleType, Address, Any, str]] = []
         self._addresses: set[tuple[str, Address]] = set()
+        self._held: dict[str, ModuleType] = {}  # modules that are values: whoever gets one may take anything from it
+        self._names: set[str] = set()  # in all functions that were walked
+        self._known_sizes = (0, 0)
 
     # ---- functions and classes
 
@@ -70,6 +73,19 @@ class ModuleState:
         """Those of these names that a module has: somebody takes them from it as attributes."""
         for name in sorted(names & set(vars(module))):
             self._global(module, name, names)
+        computing = vars(module).get("__getattr__")
+        if isinstance(computing, FunctionType) and not names <= set(vars(module)):
+            self._walk(computing, module, None)
+
+    def hold(self, module: ModuleType) -> None:
+        """A module of the user's is a value somewhere: a default, in a dictionary, an attribute of an object."""
+        self._held[module.__name__] = module
+
+    def _reach_held(self) -> None:
+        while self._known_sizes != (sizes := (len(self._held), len(self._names))):
+            self._known_sizes = sizes
+            for module in list(self._held.values()):
+                self.reach_module(module, set(self._names))
 
     def _walk(self, thing: Any, module: ModuleType, address: Address | None) -> None:
         """`address` is None where what belongs to the thing itself cannot be put back; what it reaches still can."""
@@ -95,8 +111,9 @@ class ModuleState:
         home = sys.modules.get(str(function.__globals__.get("__name__")))
         is_own = home is not None and is_user_module(home)
         code = original_code(function)
-        if is_own and home is not None and is_whole(home):
+        if is_own and home is not None:  # of a script, only what its modules hold: its own names are in its excerpt
             reads, names = _names_in(code)
+            self._names |= names
             for name in sorted(set(vars(home)) if reads & _ALL_NAMES else reads & set(vars(home))):
                 self._global(home, name, names)
             for imported in _imports_in(code, home):
@@ -137,6 +154,8 @@ class ModuleState:
                     self._walk(function, module, None)
             elif isinstance(value, FunctionType) and not source.is_written(value.__code__):
                 continue  # evaluates annotations (3.14): the class of the bundle has one of its own
+            elif isinstance(value, FunctionType) and _is_made_by_dataclass(cls, value):
+                self._walk(value, module, None)  # another Python makes it otherwise; what fields are made by counts
             elif inner is not None and isinstance(value, FunctionType) and _is_put_there(cls, name, value):
                 self._put(module, inner, value, f"`{cls.__qualname__}.{name}`")
             elif isinstance(value, classmethod | staticmethod | FunctionType | Operator):
@@ -198,6 +217,7 @@ class ModuleState:
 
     @property
     def is_pending(self) -> bool:
+        self._reach_held()
         return bool(self._pending)
 
     def encoded(self) -> Iterator[tuple[ModuleType, list[Any]]]:
@@ -214,7 +234,7 @@ class ModuleState:
 
 
 def _names_in(code: CodeType) -> tuple[set[str], set[str]]:
-    """The globals that a function reads, and every name in it, those of attributes among them."""
+    """The globals that a function reads, and every name in it: of attributes, and texts that may be such a name."""
     reads: set[str] = set()
     names: set[str] = set()
     stack = [code]
@@ -222,6 +242,7 @@ def _names_in(code: CodeType) -> tuple[set[str], set[str]]:
         one = stack.pop()
         names.update(one.co_names)
         reads.update(step.argval for step in dis.get_instructions(one) if step.opname in _READS)
+        names.update(const for const in one.co_consts if type(const) is str and const.isidentifier())
         stack.extend(const for const in one.co_consts if isinstance(const, CodeType))
     return reads, names
 
@@ -254,6 +275,10 @@ def _is_set_here(value: Any) -> bool:
     if isinstance(value, ContextVar):
         return value in copy_context()
     return isinstance(value, threading.local) and bool(vars(value))
+
+
+def _is_made_by_dataclass(cls: type, function: FunctionType) -> bool:
+    return function.__code__.co_filename == "<string>" and "__dataclass_fields__" in vars(cls)
 
 
 def _is_put_there(cls: type, name: str, function: FunctionType) -> bool:

@@ -109,7 +109,7 @@ class _Attempt:
         staging.write(README, readme(page, staging.target.name, staging.files).encode("utf-8", "replace"))
         staging.seal(page)
         if kept is not None:
-            _test(self._graph, kept, staging, self._seconds)
+            _test(self._graph, kept, staging, self._seconds, kept.notices.append)
         return staging.finish()
 
 
@@ -133,11 +133,13 @@ def _seconds(test: Any) -> float | None:
     return float(test)
 
 
-def _test(graph: Graph, kept: KeptExamples, staging: Staging, seconds: float | None) -> None:
+def _test(
+    graph: Graph, kept: KeptExamples, staging: Staging, seconds: float | None, on_notice: Callable[[str], None]
+) -> None:
     def again(number: int) -> list[Any]:
         return selftest.expected_here(graph, [kept.feeds[number]], reseeded=True)[0]
 
-    selftest.check(Bundle(staging.folder), again, name=str(staging.target), seconds=seconds)
+    selftest.check(Bundle(staging.folder), again, name=str(staging.target), seconds=seconds, on_notice=on_notice)
 
 
 class _Writer:

@@ -230,6 +230,7 @@ VALUES: dict[str, Parts] = {
             "changed": _table(_text, _value),
             "variables": _table(_optional_name, _values),
             "build": _value,
+            "unshared": _flag,
         },
     ),
     "exported": ({"file": _text, "class": _text, "training": _flag, "device": _device}, {}),

@@ -28,7 +28,7 @@ from clew.probes.graph.running import walk
 from clew.probes.graph.words import visible
 from clew.probes.libraries import is_library
 
-from . import constructors, fingerprints, keptexamples
+from . import constructors, fingerprints, keptexamples, librarysettings
 from .layout import Bundle
 
 if TYPE_CHECKING:
@@ -109,12 +109,14 @@ def check(
     *,
     name: str = "",
     seconds: float | None = None,
+    on_notice: Callable[[str], None] = lambda notice: None,
 ) -> int:
     """Refuse a bundle that gives something else; how many examples were run.
 
-    again   runs an example once more in this process: then a step that differs from run to run is told as such
-    name    what messages call it: a bundle that is being saved is not in its place yet
-    seconds how long it may take (default: CLEW_SELFTEST_TIMEOUT, or ten minutes)
+    again       runs an example once more in this process: then a step that differs from run to run is told as such
+    name        what messages call it: a bundle that is being saved is not in its place yet
+    seconds     how long it may take (default: CLEW_SELFTEST_TIMEOUT, or ten minutes)
+    on_notice   called with what the author should know though nothing differs
     """
     name = name or str(bundle.path)
     examples = keptexamples.expected(bundle)
@@ -134,6 +136,9 @@ def check(
         index = _first_difference(example["steps"], got)
         if index is not None:
             raise _difference(name, number, example["steps"], got, index, again)
+    notice = librarysettings.notice(librarysettings.here(), answer["settings"])
+    if notice is not None:
+        on_notice(notice)
     return sum(got is not None for got in answers)
 
 
@@ -256,7 +261,7 @@ def main(path: str, answer: str, threads: str) -> None:
     # Projects that are installed for editing have finders of their own.
     sys.meta_path[:] = [one for one in sys.meta_path if not str(one.__module__).startswith("__editable__")]
     try:
-        result: dict[str, Any] = {"examples": _examples(path, int(threads))}
+        result: dict[str, Any] = {"examples": _examples(path, int(threads)), "settings": librarysettings.here()}
     except ClewError as error:
         result = {"error": str(error)}
     Path(answer).write_text(json.dumps(result))

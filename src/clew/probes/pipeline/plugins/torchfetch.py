@@ -25,6 +25,7 @@ from clew.probes.pipeline.staged import StagedCall
 from clew.probes.pipeline.stages import spot_at
 from clew.probes.pipeline.tracing import Tracing, current
 from clew.probes.pipeline.worker import Drawn, DrawnOne
+from clew.recorder.endings import traceback_of
 from clew.recorder.fingerprints import original_code
 
 
@@ -64,7 +65,7 @@ def _from_the_worker(error: Exception) -> TracebackType:
     frame = sys._getframe(1)
     while frame.f_back is not None and is_own(frame):
         frame = frame.f_back
-    return TracebackType(without_own_frames(error.__traceback__), frame, frame.f_lasti, frame.f_lineno)
+    return TracebackType(without_own_frames(traceback_of(error)), frame, frame.f_lasti, frame.f_lineno)
 
 
 class _Making:
