@@ -115,6 +115,7 @@ NOT_BEHIND = (
     "probes/lines/targets.py",
     "probes/pipeline/letthrough.py:_positive",
     "probes/pipeline/guard.py",
+    "probes/pipeline/plugins/torchloader.py:_guarded",  # a guard as well
     "probes/calls/telling.py:TellingTrace.__iadd__",
     "magics.py:run_cell",  # the magic itself
     "trouble.py",
