@@ -137,6 +137,18 @@ def _end_programs() -> None:
         children._suppliers.pop("clew.commands.run", None)
 
 
+def _instrumented_stages() -> list[object]:
+    """What `clew.stage.instrument` was asked for: as long as its function lives, which may be one of the library's."""
+    stages = sys.modules.get("clew.probes.pipeline.stages")
+    return [] if stages is None else [known for known in stages._registered if known.again]
+
+
+def _forget_stages_but(before: list[object]) -> None:
+    stages = sys.modules.get("clew.probes.pipeline.stages")
+    if stages is not None:
+        stages._registered[:] = [known for known in stages._registered if not known.again or known in before]
+
+
 @pytest.fixture(autouse=True, scope="module")
 def other_tests_are_no_program(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -182,8 +194,10 @@ def runs_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder this test's runs are kept in, as `CLEW_DIR`."""
     folder = tmp_path_factory.mktemp("run", numbered=True) / "clew_runs"
     os.environ["CLEW_DIR"] = str(folder)
+    stages_before = _instrumented_stages()
     yield folder
     _as_before()
+    _forget_stages_but(stages_before)
     os.environ.pop("CLEW_DIR", None)
 
 

@@ -32,6 +32,14 @@ def threads_run_freely() -> bool:
     return is_locked is not None and not is_locked()
 
 
+def current_folder() -> str:
+    """The current folder; empty if it has been deleted."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
 def runs_folder() -> Path:
     """Where runs live: `CLEW_DIR`, or `./clew_runs`."""
     return Path(os.path.expanduser(os.environ.get("CLEW_DIR") or "clew_runs")).absolute()

@@ -126,9 +126,16 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = list(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     if close:
-        return f"did you mean `{close[0]}`?"
+        return f"did you mean `{_visible(close[0])}`?"
     if not names:
         return "nothing was recorded."
-    shown = ", ".join(f"`{n}`" for n in names[:8])
+    shown = ", ".join(f"`{_visible(n)}`" for n in names[:8])
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     return f"there is {shown}{more}."
+
+
+def _visible(name: str) -> str:
+    """A name of a run that anybody may have written: it cannot begin a line, or act on the terminal."""
+    if name.isprintable():
+        return name
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in name)

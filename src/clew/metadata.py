@@ -36,7 +36,7 @@ def at_start(name: str | None, tags: dict[str, Any]) -> dict[str, Any]:
         "id": uuid.uuid4().hex,
         "name": name or default_name(),
         "argv": list(sys.argv) if hasattr(sys, "argv") else [],
-        "cwd": _cwd(),
+        "cwd": env.current_folder(),
         "git": None,
         "python": platform.python_version(),
         "packages": packages(),
@@ -58,13 +58,6 @@ def at_start(name: str | None, tags: dict[str, Any]) -> dict[str, Any]:
         "tags": tags,
         "clew": __version__,
     }
-
-
-def _cwd() -> str:
-    try:
-        return os.getcwd()
-    except OSError:  # it was deleted
-        return ""
 
 
 def default_name() -> str:

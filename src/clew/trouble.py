@@ -56,6 +56,14 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 ENTRY_POINTS: Final[dict[str, Callable[..., Any]]] = {}  # what the user's code calls of ours, by name
 _ROOM: Final = 200  # frames that must be left for a RecursionError to be a bug of ours, not the program's own
 _listeners: Final[list[Callable[[str], None]]] = []
+_stops: Final[list[Callable[[], None]]] = []
+_deciding: Final[list[int]] = []  # threads that look whether a RecursionError is the program's own
+
+
+def on_endless(stop: Callable[[], None]) -> None:
+    """What stops recording when an entry point leads to itself without end: a watched audit hook does, because Python
+    calls it for things as small as `id()`."""
+    _stops.append(stop)
 
 
 def on_failure(tell: Callable[[str], None]) -> None:
@@ -67,8 +75,19 @@ def failed(error: Exception, where: str, otherwise: Any = None) -> Any:
     """An entry point has failed: told once. Gives what takes the place of its result."""
     if sys.is_finalizing():
         return otherwise  # the interpreter is being taken apart: nothing can be recorded any more, and nobody asks
-    if isinstance(error, RecursionError) and _stack_is_full():
-        raise error
+    if isinstance(error, RecursionError):
+        thread = threading.get_ident()
+        if thread in _deciding:  # an entry point below the one that has failed: even looking at the stack leads there
+            for stop in _stops:
+                stop()
+            return otherwise
+        _deciding.append(thread)
+        try:
+            is_full = _stack_is_full()
+        finally:
+            _deciding.remove(thread)
+        if is_full:
+            raise error
     try:
         strict = env.strict()
     except Exception:  # the interpreter is being taken apart

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,34 @@ def test_with_stdout_closed_it_does_what_was_asked(runs_folder: Path, tmp_path: 
     done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *command], env=env, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     assert (tmp_path / "run.json").exists()
+
+
+@pytest.fixture
+def deleted_folder(tmp_path: Path) -> Iterator[Path]:
+    """The current folder is one that is not there any more."""
+    before, folder = os.getcwd(), tmp_path / "deleted"
+    folder.mkdir()
+    os.chdir(folder)
+    folder.rmdir()
+    yield tmp_path
+    os.chdir(before)
+
+
+@pytest.mark.parametrize(
+    "words", [["runs"], ["show", "latest"], ["view"], ["rm", "latest"], ["prune", "--older-than", "1d"]]
+)
+def test_in_a_deleted_folder_a_command_says_so(
+    words: list[str], deleted_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("CLEW_DIR")
+    assert main(words) == 1
+    assert capsys.readouterr().err.startswith("clew: the current folder was deleted.")
+
+
+def test_a_program_runs_in_a_deleted_folder_as_under_python(deleted_folder: Path) -> None:
+    (deleted_folder / "program.py").write_text("import sys\nprint(sys.argv[0], __file__)\n")
+    for words in ([str(deleted_folder / "program.py")], ["-m", "this"], ["program.py"]):
+        plain = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=60)
+        done = clew("run", *words)
+        assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout), done.stderr
+        assert "Traceback" not in done.stderr

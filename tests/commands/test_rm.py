@@ -73,6 +73,30 @@ def test_a_link_to_a_run_is_not_followed(runs: dict[str, Path], tmp_path: Path, 
     assert left(runs) == set(runs)
 
 
+def test_the_graphs_of_a_run_are_its_own_files(runs: dict[str, Path]) -> None:
+    (runs["old"] / "graph-0123456789ab.json").write_text("{}")
+    (runs["old"] / ".graph-0123456789ab.json.123.456").write_text("{")
+    assert main(["rm", str(runs["old"])]) == 0
+    assert left(runs) == set(runs) - {"old"}
+
+
+@pytest.mark.parametrize("obstacle", ["a link", "files of others"])
+def test_a_dry_run_says_what_cannot_be_deleted(
+    obstacle: str, runs: dict[str, Path], tmp_path: Path, capsys: Captured
+) -> None:
+    run = next(iter(runs.values()))
+    if obstacle == "a link":
+        link = tmp_path / "link"
+        link.symlink_to(run)
+        run = link
+    else:
+        (run / "notes.txt").write_text("mine")
+    status = main(["rm", str(run), "--dry-run"])
+    dry = capsys.readouterr()
+    assert (main(["rm", str(run)]), capsys.readouterr()) == (status, dry)
+    assert (status, dry.out) == (1, "")
+
+
 def test_a_folder_that_cannot_be_deleted_is_said(
     runs: dict[str, Path], capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ Its texts are shown as texts, nothing of it is imported or run, and what is show
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -19,7 +20,9 @@ from typing import Any
 
 import pytest
 
+import clew
 from clew.commands.view import _drawn
+from clew.errors import ClewError
 from clew.page.plain import as_json
 from clew.page.query import Query
 from clew.page.report import make_report
@@ -132,6 +135,39 @@ def test_looking_at_a_bundle_imports_and_runs_nothing_of_it(project: Path, tmp_p
     assert not {"harmful", "antigravity", "this"} & set(sys.modules)
 
 
+def test_all_code_that_would_run_is_shown_under_its_name(bundle: Path) -> None:
+    """A module's text stands in code/, and nothing says another name of it: `inspect --code` shows it."""
+    text = b"print('hidden')\n"
+    sealed = {"size": len(text), "sha256": hashlib.sha256(text).hexdigest()}
+    for file, listed in (("assets/0/notes.txt", sealed), ("code/m.py", {**sealed, "name": "assets/0/notes.txt"})):
+        folder = shutil.copytree(bundle, bundle.with_name(file.replace("/", "-")))
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_bytes(text)
+
+        def add(page: dict[str, Any], file: str = file, listed: dict[str, Any] = listed) -> None:
+            page["modules"] = {"m": {"file": file, "package": False}}
+            page["files"][file] = listed
+
+        reseal(folder, add)
+        with pytest.raises(ClewError):
+            command(["inspect", "--code", str(folder)])
+        with pytest.raises(ClewError):
+            clew.load(folder, trusted=True)
+
+
+def test_code_that_is_no_text_is_damage(bundle: Path) -> None:
+    (bundle / "code").mkdir(exist_ok=True)
+    (bundle / "code/m.py").write_bytes(b"\xff")
+
+    def add(page: dict[str, Any]) -> None:
+        page["modules"] = {"m": {"file": "code/m.py", "package": False}}
+        page["files"]["code/m.py"] = {"size": 1, "sha256": hashlib.sha256(b"\xff").hexdigest()}
+
+    reseal(bundle, add)
+    with pytest.raises(ClewError):
+        command(["inspect", "--code", str(bundle)])
+
+
 # ---- sizes
 
 
@@ -171,6 +207,64 @@ PAGES: dict[str, Any] = {
         "output": X,
     },
     "a number of 4,000 digits": _one(10**4000),
+    "numbers of one hash": _one({"$": "set", "items": [n * sys.hash_info.modulus for n in range(30_000)]}),
+    "steps whose numbers have one hash": {
+        "events": [step(n * sys.hash_info.modulus, "python", "neg", X) for n in range(1, 20_000)],
+        "output": X,
+    },
+    "an argument with a long name for a long list": {
+        "events": [step(1, "python", "made", **{"x" * 4_000_000: [[0]] * 50_000})],
+        "output": X,
+    },
+    "a step with 3,000 named arguments": {
+        "events": [
+            *(step(n, "python", "neg", X) for n in range(1, 3_000)),
+            step(3_000, "python", "made", **{f"a{n}": {"$": "ref", "id": n} for n in range(1, 3_000)}),
+        ],
+        "output": X,
+    },
+    "a long name for 2,000 edges": {
+        "events": [
+            *(step(n, "python", "neg", X) for n in range(1, 2_000)),
+            step(2_000, "python", "made", **{"x" * 1_000_000: [{"$": "ref", "id": n} for n in range(1, 2_000)]}),
+        ],
+        "output": X,
+    },
+    "a long file for 1,000 ways": {
+        "events": [],
+        "decision": {"kind": "value", "ref": 0, "expected": 0, "where": ["x" * 1_000_000, 1], "condition": "x"},
+        "branches": [[n, {"events": [], "output": X}] for n in range(1_000)],
+    },
+}
+_FIRST = {"$": "object", "number": 0}
+_OPERATOR = {"$": "operator", "name": "x", "side_effects": False, "target": _FIRST}
+#: Other parts of a page.
+PARTS: dict[str, dict[str, Any]] = {
+    "the versions of 100,000 packages": {"versions": {f"p{n}": "1" for n in range(100_000)}},
+    "operators that share a long chain": {
+        "objects": [
+            *({"$": "method", "self": {"$": "object", "number": n}, "name": "x" * 2_000} for n in range(1, 300)),
+            1,
+        ],
+        "operators": [_OPERATOR] * 2_000,
+    },
+    "objects that lead to objects": {
+        "objects": [
+            *({"$": "object", "number": n} for n in range(1, 10_000)),
+            1,
+            *(
+                {"$": "reduced", "type": "x", "call": {"$": "object", "number": n}, "args": [], "state": 1}
+                for n in range(10_000)
+            ),
+        ],
+    },
+    "an operator that leads to itself": {"objects": [_FIRST], "operators": [_OPERATOR]},
+    "types that are nested 200 deep": {
+        "output": functools.reduce(
+            lambda inner, _: [{"kind": "sequence", "type": "list", "items": inner}], range(200), []
+        ),
+    },
+    "texts that are no Unicode": {"name": "\ud800", "created": "\ud800", "versions": {"\ud800": "\ud800"}},
 }
 #: Too deep for `json.dumps`; in the place of this text in the page.
 TOO_DEEP = "[" * 50_000 + "]" * 50_000
@@ -182,6 +276,7 @@ from clew.errors import ClewError
 from hostile.test_bundle_views import views
 taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (taken + (1 << 30), taken + (1 << 30)))
+resource.setrlimit(resource.RLIMIT_CPU, (120, 120))
 surprises = []
 for bundle in Path(sys.argv[1]).iterdir():
     try:
@@ -200,6 +295,8 @@ def test_a_bundle_that_asks_for_more_than_its_bytes_is_shown_or_refused(bundle: 
     for name, block in PAGES.items():
         folder = shutil.copytree(bundle, forged / name)
         reseal(folder, partial(dict.update, inputs=[{"id": 0, "name": "x"}], block=block))
+    for name, parts in PARTS.items():
+        reseal(shutil.copytree(bundle, forged / name), partial(dict.update, **parts))
     deep = shutil.copytree(bundle, forged / "lists that are nested 50,000 deep")
     page = json.loads((deep / "graph.json").read_text())
     text = json.dumps({**page, "block": _one("HERE")}).replace('"HERE"', TOO_DEEP).encode()

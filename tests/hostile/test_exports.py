@@ -134,6 +134,7 @@ def test_rows_and_leaves_of_shared_values_are_found_in_time(name: str) -> None:
 FORMULAS = [
     *("=1+1", "+1+1", "-1+cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "\r=1", " =1", "\n=1", '"=1"', "-", "+", "=", "-x"),
     *("\uff1d1", "\uff0b1", "\uff0d1", "\uff201", "\ufeff=1", "-1.5e", "--1", "+-1", "-0x10", "-1,5", "\x00=1"),
+    *("\ufe661", "\ufe621", "\ufe631", "\ufe6b1", "\u200b=1", "\u2060@x", "\u202e=1"),
 ]
 
 

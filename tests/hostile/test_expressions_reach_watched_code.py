@@ -347,3 +347,32 @@ def test_a_function_without_source_watched_by_events_through_itself_ends() -> No
     with clew.run() as run:
         assert names["f"](10) == 11
     assert calls_of(run) == ["f"]
+
+
+AUDIT_HOOK = """
+import sys, clew
+{probe}
+def hook(event, args):
+    seen = event
+sys.addaudithook(hook)
+@clew.watch("a")
+def f(n):
+    a = n
+    return a
+print(f(1), f(2))
+"""
+
+
+@pytest.mark.parametrize(
+    "probe", ['@clew.watch("seen")', '@clew.watch("seen", when="True")', "@clew.follow(show=False)"]
+)
+def test_a_watched_audit_hook_stops_the_recording_and_not_the_program(probe: str, tmp_path: Path) -> None:
+    """Python calls it for whatever clew does, `id()` and looking at the stack included."""
+    (tmp_path / "program.py").write_text(AUDIT_HOOK.format(probe=probe))
+    environment = {**os.environ, "CLEW_STRICT": "0", "CLEW_DIR": str(tmp_path / "runs")}
+    command = [sys.executable, "program.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "1 2\n"), done.stderr
+    assert done.stderr.startswith("clew: recording failed in ")
+    (run,) = clew.runs(tmp_path / "runs")
+    assert "Recording was stopped" in str(run.ledger)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import clew
+from clew.commands.main import main
 from clew.history.noted import check_annotation, id_name
 from history.writing import Written
 from hostile.forging import Row, copied, put_cell, read_flushes, write_flushes
@@ -133,3 +134,20 @@ def test_a_site_in_another_role_is_read(run: Path, tmp_path: Path, role: str, na
     assert (
         surprises(folder, run, tmp_path / "out", [*readers, "page tree", "page series", "page pipeline", "page "]) == {}
     )
+
+
+@pytest.mark.parametrize("words", [["show", "RUN", "nosuch"], ["show", "RUN", "--function", "nosuch"]])
+def test_a_forged_name_cannot_act_on_the_terminal_in_an_error(
+    run: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    evil = "e\x1b]0;owned\x07\r\nclew: all is well\x9b31m\u202e"
+
+    def rename(flushes: list[Row]) -> None:
+        put_cell(flushes, "sites", "name", evil, lambda number: True)
+        put_cell(flushes, "functions", "name", evil, lambda number: True)
+
+    folder = forged(run, rename)
+    assert main([str(folder) if word == "RUN" else word for word in words]) == 2
+    said = capsys.readouterr().err
+    assert not set(said) & set("\x1b\x07\r\x9b\u202e")
+    assert said.count("\n") == 1

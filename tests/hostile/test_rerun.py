@@ -294,6 +294,16 @@ def test_odd_files_are_neither_read_nor_waited_for(tmp_path: Path, file: str) ->
         assert slug_of(call, trusted=True, changed=True) == "rerun-no-module"
 
 
+@pytest.mark.parametrize(
+    "args", [{"rest": 5}, {"rest": {"a": 1}}, {"options": [1]}, {"options": {1: 2}}, {"options": {"x": 1}}]
+)
+def test_arguments_that_no_call_can_have_had_are_refused(tmp_path: Path, program: Path, args: dict[str, Any]) -> None:
+    program.write_text("def gather(x, *rest, **options):\n    return x, rest, options\n")
+    given = {"x": 1, "rest": (), "options": {}, **args}
+    call = forged(tmp_path, "gather", given, "marked_program", str(program))
+    assert slug_of(call, trusted=True, changed=True) == "rerun-parameters"
+
+
 def test_the_self_of_a_call_of_this_process_is_given_to_no_other_run(tmp_path: Path, program: Path) -> None:
     import os
 

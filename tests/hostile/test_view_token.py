@@ -128,11 +128,27 @@ def test_servers_on_two_ports_do_not_take_each_other_s_cookie(client: TestClient
     assert client.get(QUESTION, headers=cookie(access, 8413)).status_code == 403
 
 
-@pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_a_cookie_is_not_the_word_of_another_site_or_port(client: TestClient, access: Access, site: str) -> None:
-    headers = {**cookie(access), "Sec-Fetch-Site": site}
+FROM_ELSEWHERE = [
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+    {"Origin": "https://example.org"},  # of a browser that does not say Sec-Fetch-Site
+    {"Origin": "http://127.0.0.1:1"},
+    {"Origin": "null"},
+]
+
+
+@pytest.mark.parametrize("site", FROM_ELSEWHERE)
+def test_a_cookie_is_not_the_word_of_another_site_or_port(
+    client: TestClient, access: Access, site: dict[str, str]
+) -> None:
+    headers = {**cookie(access), **site}
     for method, path in [("GET", QUESTION), ("GET", "/"), ("POST", "/api/run/x/delete")]:
         assert client.request(method, path, headers=headers, json={}).status_code == 403
+
+
+def test_the_page_s_own_origin_needs_no_more_than_the_cookie(client: TestClient, access: Access) -> None:
+    own = {"Origin": f"{client.base_url}".rstrip("/")}
+    assert client.get(QUESTION, headers={**cookie(access), **own}).status_code == 200
 
 
 def test_from_a_file_the_page_is_reached_without_a_redirect(client: TestClient, access: Access) -> None:

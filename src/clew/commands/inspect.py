@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clew.commands.console import console, print_json
+from clew.commands.console import print_json
 
 if TYPE_CHECKING:
     import argparse
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from clew.probes.graph.bundle.layout import Bundle
 
 
-_MOST = 200  # lines of the graph
+_MOST = 200  # lines of a section
+_LONGEST = 2_000  # characters of a line
 
 EXAMPLES = [
     "clew inspect bundle",
@@ -45,8 +46,17 @@ def main(args: argparse.Namespace) -> int:
         return 0
     say(lines(found))
     for one in found["code"] if args.code else ():
-        say(["", f"# {one['name']}", *bundle.text(one["name"]).split("\n")])
+        say(["", f"# {one['name']}", *_code(bundle, one["name"]).split("\n")], whole=True)
     return 0
+
+
+def _code(bundle: Bundle, name: str) -> str:
+    from clew.probes.graph.bundle.layout import damaged
+
+    try:
+        return bundle.text(name)
+    except UnicodeDecodeError as error:
+        raise damaged(f"{bundle.path}: {name} is no text: {error}.") from None
 
 
 def _test(bundle: Bundle, trusted: bool, as_json: bool) -> int:
@@ -70,13 +80,13 @@ def _test(bundle: Bundle, trusted: bool, as_json: bool) -> int:
     return 0
 
 
-def say(lines: list[str]) -> None:
+def say(lines: list[str], *, whole: bool = False) -> None:
     """Line by line. What a bundle says of itself cannot pretend to be a line of ours, or act on the terminal."""
     from clew.show.text import printable
 
     for line in lines:
-        shown = "\t".join(map(printable, line.removesuffix("\r").split("\t")))
-        console().print(shown, markup=False, highlight=False, soft_wrap=True)
+        cut = line if whole or len(line) <= _LONGEST else f"{line[:_LONGEST]}… (--json has all)"
+        print("\t".join(map(printable, cut.removesuffix("\r").split("\t"))))
 
 
 def lines(found: dict[str, Any]) -> list[str]:
@@ -92,9 +102,7 @@ def lines(found: dict[str, Any]) -> list[str]:
     if found["signature"] is not None:
         shown += _section("inputs", [_input(one) for one in found["signature"]["inputs"]])
         shown += _section("output", [found["signature"]["output"]["like"]])
-    hidden = len(found["graph"]) - _MOST
-    more = [f"… and {hidden} more; --json has all"] if hidden > 0 else []
-    shown += _section("graph", [*found["graph"][:_MOST], *more])
+    shown += _section("graph", found["graph"])
     shown += _section("operators", [f"{one['name']}: {one['what']}" for one in found["operators"]])
     shown += _section("functions of libraries", [", ".join(found["functions"])] if found["functions"] else [])
     notes = found["notes"]
@@ -117,7 +125,9 @@ def _input(one: dict[str, Any]) -> str:
 
 
 def _section(title: str, entries: list[str]) -> list[str]:
-    return ["", title, *(f"  {entry}" for entry in entries)] if entries else []
+    hidden = len(entries) - _MOST
+    more = [f"  … and {hidden} more; --json has all"] if hidden > 0 else []
+    return ["", title, *(f"  {entry}" for entry in entries[:_MOST]), *more] if entries else []
 
 
 def _guard(one: dict[str, Any]) -> str:

@@ -18,6 +18,8 @@ from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
+from clew import env
+
 
 class RefusedError(Exception):
     """The program cannot be started: what Python says, and its exit status."""
@@ -106,17 +108,17 @@ def find(words: Words) -> Start:
     if words.kind == "-":
         names = {"__file__": "<stdin>", "__cached__": None}
         return Start("-", "", "<stdin>", sys.stdin.buffer.read(), names=names)
-    path = os.path.join(os.getcwd(), words.target)
+    path = os.path.join(env.current_folder(), words.target)
     return _script(path, words.target) if pkgutil.get_importer(path) is None else _folder(path, words.target)
 
 
 def _script(path: str, argv0: str) -> Start:
     names = {"__file__": path, "__cached__": None}
-    folder = os.path.dirname(os.path.realpath(path))
     try:
         text = Path(path).read_bytes()
     except OSError as error:
         raise RefusedError(f"can't open file {path!r}: [Errno {error.errno}] {error.strerror}", 2) from None
+    folder = os.path.dirname(os.path.realpath(path))
     if path.endswith(".pyc"):
         compiled = SourcelessFileLoader("__main__", path)
         code = compiled.get_code("__main__")

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
+from clew import env
 from clew.errors import ClewError, nearest
 
 VERBS = {
@@ -136,6 +137,10 @@ def _guarded(verb: str, args: argparse.Namespace) -> int:
         return _reader_went_away()
     except KeyboardInterrupt:
         return 130
+    except FileNotFoundError as error:
+        if error.filename is None and not env.current_folder():
+            return _say("the current folder was deleted. Change to another, or set CLEW_DIR to where the runs are.", 1)
+        return _say(f"{error.strerror or error}: {error.filename}" if error.filename else str(error), 1)
     except OSError as error:
         return _say(f"{error.strerror or error}: {error.filename}" if error.filename else str(error), 1)
 
@@ -162,8 +167,10 @@ def _reader_went_away() -> int:
 
 
 def _say(message: str, status: int = 2) -> int:
+    from clew.show.text import printable
+
     sys.stdout.flush()
-    print(f"clew: {message}", file=sys.stderr)
+    print("\n".join(map(printable, f"clew: {message}".split("\n"))), file=sys.stderr)  # it may name what a run holds
     return status
 
 

@@ -38,7 +38,7 @@ def delete(runs: list[Run], *, dry_run: bool, force: bool) -> int:
     """Delete runs, a line each. 1 if one of them could not be."""
     from clew.errors import ClewError
     from clew.show.text import byte_size
-    from clew.store.removal import remove_run, size_on_disk
+    from clew.store.removal import check_removable, remove_run, size_on_disk
 
     status, total = 0, 0
     for run in runs:
@@ -46,7 +46,9 @@ def delete(runs: list[Run], *, dry_run: bool, force: bool) -> int:
         try:
             if run.status == "running" and not force:
                 raise _is_running(run.path)
-            if not dry_run:
+            if dry_run:
+                check_removable(run.path, everything=force)
+            else:
                 remove_run(run.path, everything=force)
         except (ClewError, OSError) as error:
             print(f"clew: {_reason(error, run.path)}", file=sys.stderr)

@@ -330,7 +330,7 @@ def _start(
     words: launch.Words, start: launch.Start | None, program: Program, around: AbstractContextManager[Any]
 ) -> int:
     sys.argv[:] = [words.kind or words.target, *words.rest]
-    folder = os.getcwd() if start is None else start.folder
+    folder = env.current_folder() if start is None else start.folder
     shadows.step_aside(folder)
     if not sys.flags.safe_path:
         sys.path[0] = folder

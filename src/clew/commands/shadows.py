@@ -27,7 +27,7 @@ _LATE = (
 
 def step_aside(folder: str) -> None:
     """Make ready for a program that imports from this folder first."""
-    shadowed = _names_in(folder or os.getcwd()) & sys.stdlib_module_names
+    shadowed = _names_in(folder or env.current_folder()) & sys.stdlib_module_names
     if not shadowed:
         return
     for name in [*_LATE, *_modules()]:

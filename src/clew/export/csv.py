@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 COLUMNS = ["name", "step", "time", "function", "line", "rank", "call", "value"]
 
-# The characters that begin a formula, their full-width forms, and those that spreadsheets skip before them.
-_FORMULA: Final = re.compile(r"[\s\x00-\x20\ufeff'\"]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
+# The characters that begin a formula, their full-width and small forms, and those that spreadsheets skip before them,
+# blanks and characters without a width among them.
+_SKIPPED: Final = r"\s\x00-\x20\xad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff'\""
+_FORMULA: Final = re.compile(rf"[{_SKIPPED}]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b]")
 _NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|nan)", re.ASCII)
 
 

@@ -70,4 +70,8 @@ def cookie_name(request: Request) -> str:
 
 def is_from_other_site(request: Request) -> bool:
     """Whether another site or port caused the request. Its cookies may be included, but prove nothing."""
-    return request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+    site = request.headers.get("sec-fetch-site")
+    if site is None:  # an older browser, or no browser at all: only the former names the page's origin
+        origin = request.headers.get("origin")
+        return origin is not None and origin.partition("://")[2] != request.headers.get("host")
+    return site not in ("none", "same-origin")

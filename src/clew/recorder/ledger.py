@@ -10,6 +10,7 @@ from clew.records import Note
 from clew.store.files import open_regular
 from clew.store.format import END_OF_STREAM, RECORDS_NAME, SHARDS_NAME
 
+from . import quiet
 from .plan import Plan, plan_of, plans
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 def at_end(recorder: Recorder) -> list[Note]:
     """Lines for what this run's probes were asked to look for and did not see."""
     recorder.flush()
+    if quiet.is_stopped():  # what was never seen then says nothing
+        what = (
+            "Recording was stopped: it led to a watched function, and that to recording, without end (an audit hook?)."
+        )
+        return [Note("trouble", "clew", what)]
     seen: set[tuple[Plan, int]] = set()
     for site in recorder.sites_seen:
         plan = plan_of(site)

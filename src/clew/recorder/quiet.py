@@ -17,7 +17,10 @@ from threading import get_ident
 from types import FrameType
 from typing import Any, Final
 
+from clew import trouble
+
 threads: Final[list[int]] = []
+_NOBODY: Final = -1  # stands among the threads when all are quiet, for good
 _JOINING: Final = (threading.Thread.join.__code__, threading.Thread.start.__code__)
 _DEEPEST: Final = 200  # frames that are looked at
 
@@ -35,7 +38,20 @@ class Quiet:
 
 
 def is_quiet() -> bool:
-    return bool(threads) and (get_ident() in threads or _is_waited_for())
+    return bool(threads) and (_NOBODY in threads or get_ident() in threads or _is_waited_for())
+
+
+def stop() -> None:
+    """Nothing is recorded any more: what clew does leads to watched code, and that to clew, without end."""
+    if _NOBODY not in threads:
+        threads.insert(0, _NOBODY)
+
+
+def is_stopped() -> bool:
+    return _NOBODY in threads
+
+
+trouble.on_endless(stop)
 
 
 QUIET: Final = Quiet()

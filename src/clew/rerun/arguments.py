@@ -29,6 +29,7 @@ def arguments_for(call: Call, function: FunctionType, replace: dict[str, Any]) -
     memo: dict[int, Any] = {}
     for name, parameter in parameters.items():
         value = replace[name] if name in replace else _recorded_argument(call, recorded, parameter, memo)
+        _check_variadic(call, parameter, value, parameters)
         if parameter.kind is parameter.VAR_POSITIONAL:
             args.extend(value)
         elif parameter.kind is parameter.VAR_KEYWORD:
@@ -39,6 +40,26 @@ def arguments_for(call: Call, function: FunctionType, replace: dict[str, Any]) -
             args.append(value)
     kwargs.update((name, value) for name, value in replace.items() if name not in parameters)
     return args, kwargs
+
+
+def _check_variadic(
+    call: Call, parameter: inspect.Parameter, value: Any, parameters: Mapping[str, inspect.Parameter]
+) -> None:
+    """Refuse for `*rest` and `**options` what no call can have given them: a forged run may hold anything."""
+    if parameter.kind is parameter.VAR_POSITIONAL:
+        expected, fits = f"`*{parameter.name}` takes a tuple", isinstance(value, tuple | list)
+    elif parameter.kind is parameter.VAR_KEYWORD:
+        taken = {name for name, other in parameters.items() if other.kind is not other.POSITIONAL_ONLY}
+        expected = f"`**{parameter.name}` takes a dictionary whose keys are other names"
+        fits = isinstance(value, dict) and all(type(key) is str and key not in taken for key in value)
+    else:
+        return
+    if not fits:
+        raise RerunError(
+            "rerun-parameters",
+            f"In {call.function}() {expected}, and the run holds another value for it.",
+            f"Give one: call.rerun({parameter.name}=...).",
+        )
 
 
 def _check_names(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import sys
-import unicodedata
 from datetime import timezone
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -44,9 +43,8 @@ def shorten(text: str, width: int) -> str:
 
 def printable(text: object) -> str:
     """Text safe for a terminal: control and formatting characters are escaped, so recorded text has no effect."""
-    return "".join(
-        char if char == " " or unicodedata.category(char)[0] not in "CZ" else _escaped(char) for char in str(text)
-    )
+    text = str(text)
+    return text if text.isprintable() else "".join(char if char.isprintable() else _escaped(char) for char in text)
 
 
 def _escaped(char: str) -> str:

@@ -20,7 +20,13 @@ from typing import Any, Final
 
 MODULE: Final = "clew.graph."
 _NAME: Final = re.compile(r"graph-([0-9a-f]{12})\.json")
+_DRAFT: Final = re.compile(rf"\.{_NAME.pattern}\.\d+\.\d+")
 _LARGEST: Final = 64 << 20
+
+
+def is_graph_file(name: str) -> bool:
+    """Whether a file of this name in a run's folder is a graph, or a draft of one that a killed process has left."""
+    return _NAME.fullmatch(name) is not None or _DRAFT.fullmatch(name) is not None
 
 
 def graph_text(drawing: dict[str, Any]) -> tuple[str, bytes]:

@@ -11,12 +11,13 @@ from typing import Final
 from clew.errors import NotARunError
 
 from .format import META_NAME, SHARDS_NAME
+from .graphs import is_graph_file
 
 _RUN_FILES: Final = frozenset([META_NAME, SHARDS_NAME])
 
 
-def remove_run(folder: Path, *, everything: bool = False) -> None:
-    """Delete a run's folder. If it holds other files, refuse unless `everything` is set."""
+def check_removable(folder: Path, *, everything: bool = False) -> None:
+    """Refuse a link, and a folder that holds other files unless `everything` is set."""
     if folder.is_symlink():
         raise NotARunError("not-a-run", f"{folder} is a link.", "Delete the run that it leads to, or the link itself.")
     foreign = sorted(entry.name for entry in os.scandir(folder) if not _belongs_to_run(entry.name))
@@ -24,6 +25,11 @@ def remove_run(folder: Path, *, everything: bool = False) -> None:
         names = f"{', '.join(foreign[:5])}{', ...' if foreign[5:] else ''}"
         message = f"{folder} holds files that do not belong to the run: {names}."
         raise NotARunError("not-only-a-run", message, "Move them away, or give --force.")
+
+
+def remove_run(folder: Path, *, everything: bool = False) -> None:
+    """Delete a run's folder, if it may be deleted."""
+    check_removable(folder, everything=everything)
     renamed = folder.with_name(f".deleted-{secrets.token_hex(6)}")
     os.rename(folder, renamed)  # in one step, so that nobody finds half a run
     shutil.rmtree(renamed)
@@ -34,7 +40,8 @@ def remove_run(folder: Path, *, everything: bool = False) -> None:
 
 
 def _belongs_to_run(name: str) -> bool:
-    return name in _RUN_FILES or name.startswith(f".{META_NAME}.")  # a draft that a killed process left behind
+    is_draft = name.startswith(f".{META_NAME}.")  # that a killed process left behind
+    return name in _RUN_FILES or is_draft or is_graph_file(name)
 
 
 def size_on_disk(folder: Path) -> int:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 import clew
+from clew.probes.graph.bundle.fingerprints import fingerprint
 
 DEPTH = 40
 KINDS: dict[str, Callable[[Any], Any]] = {
@@ -22,6 +24,15 @@ KINDS: dict[str, Callable[[Any], Any]] = {
     "deque": lambda x: deque([x, x]),
     "mixed": lambda x: ({"k": [x]}, x),
 }
+SETS: dict[str, Callable[[Any], Any]] = {
+    "frozensets": lambda x: frozenset([x, (x, 1)]),
+    "sets in objects": lambda x: Held({x, (x, 1)}),
+}
+
+
+class Held:
+    def __init__(self, held: Any) -> None:
+        self.held = held
 
 
 def nested(kind: str, inside: Any, depth: int = DEPTH) -> Any:
@@ -126,3 +137,18 @@ def test_recorded_values_in_it_are_refused() -> None:
     with pytest.raises(clew.ClewError) as caught:
         clew.record(with_recorded, "a")
     assert caught.value.slug == "graph-shared"
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *SETS])
+def test_the_self_test_looks_at_each_once(kind: str) -> None:
+    value: Any = (1,)
+    for _ in range(DEPTH):
+        value = (KINDS | SETS)[kind](value)
+    assert len(json.dumps(fingerprint(value))) < 10_000
+
+
+def test_a_change_deep_in_sets_shows_in_the_self_test() -> None:
+    before, after = ((1,),), ((2,),)
+    for _ in range(20):
+        before, after = SETS["frozensets"](before), SETS["frozensets"](after)
+    assert fingerprint(before) != fingerprint(after)

@@ -74,7 +74,9 @@ def _guards(block: Block, number: int) -> list[Box]:
             key = (f"{guard.where}", way)
             box = known.setdefault(key, Box(f"h{number + len(known)}", guard.condition, "guard"))
             box.hint = f"{guard.where.short}, holds for: {way}"
-            box.needs = list(dict.fromkeys([*box.needs, f"v{guard.ref}"]))
+            box.needs.append(f"v{guard.ref}")
+    for box in known.values():
+        box.needs = list(dict.fromkeys(box.needs))
     return list(known.values())
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .boxes import Box, boxes
-from .nodes import Block, Guard, Step, Template, refs_in
+from .nodes import Block, Guard, Step, refs_in
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -17,12 +17,10 @@ def drawing(graph: Graph) -> dict[str, Any]:
     found = boxes(graph)
     steps = {f"v{step.id}": step for step in _steps(graph._block)}
     known = {box.key for box in found}
-    edges = [
-        {"from": need, "to": box.key, "label": _argument(steps.get(box.key), need)}
-        for box in found
-        for need in box.needs
-        if need in known
-    ]
+    edges = []
+    for box in found:
+        names = _argument_names(steps.get(box.key))
+        edges += [{"from": need, "to": box.key, "label": names.get(need, "")} for need in box.needs if need in known]
     return {"name": graph.name, "nodes": [_node(box, steps.get(box.key)) for box in found], "edges": edges}
 
 
@@ -57,12 +55,10 @@ def _module(step: Step) -> str:
     return str(step.target).partition(":")[0] if step.kind == "function" else ""
 
 
-def _argument(step: Step | None, need: str) -> str:
-    """The name of the argument a value goes into, where it has one."""
-    if step is None:
-        return ""
-    return next((name for name, given in step.kwargs.items() if _holds(given, need)), "")
-
-
-def _holds(given: Template, need: str) -> bool:
-    return any(f"v{ref.id}" == need for ref in refs_in(given))
+def _argument_names(step: Step | None) -> dict[str, str]:
+    """By value: the name of the (first) argument that it goes into, where that has one."""
+    names: dict[str, str] = {}
+    for name, given in step.kwargs.items() if step is not None else ():
+        for ref in refs_in(given):
+            names.setdefault(f"v{ref.id}", name)
+    return names

@@ -213,19 +213,21 @@ class Input:
 
 
 def refs_in(template: Template | None) -> Iterator[Ref]:
-    if isinstance(template, Ref):
-        yield template
-    elif isinstance(template, Build):
-        for item in (*template.keys, *template.items):
-            yield from refs_in(item)
+    return (leaf for leaf in _leaves(template) if isinstance(leaf, Ref))
 
 
 def consts_in(template: Template | None) -> Iterator[Const]:
-    if isinstance(template, Const):
-        yield template
-    elif isinstance(template, Build):
-        for item in (*template.keys, *template.items):
-            yield from consts_in(item)
+    return (leaf for leaf in _leaves(template) if isinstance(leaf, Const))
+
+
+def _leaves(template: Template | None) -> Iterator[Template | None]:
+    stack = [template]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Build):
+            stack.extend(reversed((*part.keys, *part.items)))
+        else:
+            yield part
 
 
 def mapped(template: Template, change: Callable[[Template], Template]) -> Template:

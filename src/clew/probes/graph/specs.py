@@ -14,6 +14,7 @@ from pathlib import PurePath
 from typing import Any
 
 _DEPTH = 4  # containers inside containers that are described
+_DEEPEST_DATA = 50  # of what a page says: each level is written out within those around it
 _MOST_KEYS = 100  # a dictionary of more is a table of values rather than a record of named ones
 
 
@@ -244,34 +245,34 @@ def from_data(said: dict[str, Any]) -> Spec:
     )
 
 
-def is_data(said: Any) -> bool:
+def is_data(said: Any, depth: int = _DEEPEST_DATA) -> bool:
     """Whether something of a page, which anyone can have written, is the data of a specification."""
-    if not isinstance(said, dict) or not {"kind", "type"} <= said.keys() <= _PARTS.keys():
+    if not depth or not isinstance(said, dict) or not {"kind", "type"} <= said.keys() <= _PARTS.keys():
         return False
-    return all(_PARTS[name](value) for name, value in said.items())
+    return all(_PARTS[name](value, depth - 1) for name, value in said.items())
 
 
-def are_data(said: Any) -> bool:
-    return isinstance(said, list) and all(map(is_data, said))
+def are_data(said: Any, depth: int = _DEEPEST_DATA) -> bool:
+    return isinstance(said, list) and all(is_data(item, depth) for item in said)
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: Any, depth: int = 0) -> bool:
     return isinstance(value, str)
 
 
-def _is_shape(value: Any) -> bool:
+def _is_shape(value: Any, depth: int = 0) -> bool:
     return isinstance(value, list) and all(size is None or (type(size) is int and size >= 0) for size in value)
 
 
-def _is_field(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 3 and _is_text(value[0]) and are_data(value[2])
+def _is_field(value: Any, depth: int) -> bool:
+    return isinstance(value, list) and len(value) == 3 and _is_text(value[0]) and are_data(value[2], depth)
 
 
-_PARTS: dict[str, Callable[[Any], bool]] = {
-    "kind": lambda value: value in KINDS,
+_PARTS: dict[str, Callable[[Any, int], bool]] = {
+    "kind": lambda value, depth: value in KINDS,
     "type": _is_text,
     "dtype": _is_text,
     "shape": _is_shape,
-    "fields": lambda value: isinstance(value, list) and all(map(_is_field, value)),
+    "fields": lambda value, depth: isinstance(value, list) and all(_is_field(field, depth) for field in value),
     "items": are_data,
 }

@@ -12,6 +12,13 @@ _BRACKETS: dict[type, tuple[str, str]] = {list: ("[", "]"), tuple: ("(", ")"), f
 _ARRAYS = ("numpy.ndarray", "torch.Tensor")
 
 
+class StandIn:
+    """Something that is called as a value of another class would be, where that value is not made."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+
 class Said:
     """A value that is written as these words."""
 
@@ -33,6 +40,8 @@ def _said(value: Any, longest: int, depth: int) -> str:
         return repr(value[:longest])[:-1] + "…"
     if kind in SCALARS or kind in (bytearray, range):
         return repr(value)
+    if kind is StandIn:
+        return f"a {value.__name__}"
     if kind is type:
         return type.__repr__(value)
     if kind is slice:
@@ -68,4 +77,6 @@ def _container(value: Any, kind: type, longest: int, depth: int) -> str:
 
 def visible(text: str) -> str:
     """What somebody else has written, fit to be read: nothing in it can begin a line, move the cursor or hide."""
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -255,12 +255,16 @@ def is_member(kind: str, name: str) -> bool:
     return kind in PLAIN or name in MEMBERS.get(kind, ())
 
 
-@cache
 def is_member_of_any(name: str) -> bool:
     """Whether there is a type of which a graph may use this; of plain types that are not loaded, any public name."""
     if name.startswith("_") or name in NEVER:
         return False
-    return any(name in names for names in MEMBERS.values()) or any(name in dir(cls) for cls in _plain_types())
+    return name in _all_members()
+
+
+@cache
+def _all_members() -> frozenset[str]:
+    return frozenset().union(*MEMBERS.values(), *map(dir, _plain_types()))
 
 
 def _plain_types() -> list[Any]:

@@ -20,6 +20,7 @@ from typing import Any
 
 _IN_FULL = 4096  # bytes of an array, or of text
 _LARGEST = 65_536  # characters of one fingerprint; beyond, it is its hash
+_LARGEST_ITEM = 4096  # likewise, of an item of a set
 _DEPTH = 60
 _CONTAINERS = ("list", "tuple", "dict", "set", "frozenset", "object")
 _OPAQUE = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, type)
@@ -34,16 +35,20 @@ _TOLERANCE = 1e-4
 
 def fingerprint(value: Any) -> Any:
     """What a value is, as JSON."""
-    made = _Maker().look(value, 0)
+    return _shortened(value, _Maker().look(value, 0), _LARGEST)
+
+
+def _shortened(value: Any, made: Any, longest: int) -> Any:
     text = json.dumps(made)
-    return (
-        made if len(text) <= _LARGEST else ["hash", type(value).__qualname__, _hash(text.encode()), _has_tensor(made)]
-    )
+    if len(text) <= longest:
+        return made
+    return ["hash", type(value).__qualname__, _hash(text.encode()), _has_tensor(made)]
 
 
 class _Maker:
-    def __init__(self) -> None:
+    def __init__(self, alone: dict[tuple[int, int], tuple[Any, Any]] | None = None) -> None:
         self._seen: dict[int, tuple[int, Any]] = {}  # what is looked at is held, so that its identity stays its own
+        self._alone = {} if alone is None else alone  # by identity and depth: items of sets, and what they are
 
     def look(self, value: Any, depth: int) -> Any:
         kind = type(value)
@@ -73,8 +78,19 @@ class _Maker:
         if kind is dict:
             return ["dict", [[self.look(key, depth + 1), self.look(item, depth + 1)] for key, item in value.items()]]
         if kind in (set, frozenset):
-            return [kind.__name__, sorted((_Maker().look(item, depth + 1) for item in value), key=json.dumps)]
+            return [kind.__name__, sorted((self._look_alone(item, depth + 1) for item in value), key=json.dumps)]
         return self._object(value, kind, depth)
+
+    def _look_alone(self, item: Any, depth: int) -> Any:
+        """An item of a set: numbers of what was seen before would depend on the order, which is another each time.
+
+        Looked at once, and of bounded length, because sets in sets may hold the same set in many places.
+        """
+        known = self._alone.get((id(item), depth))
+        if known is None:
+            made = _shortened(item, _Maker(self._alone).look(item, depth), _LARGEST_ITEM)
+            known = self._alone[id(item), depth] = (made, item)
+        return known[0]
 
     def _object(self, value: Any, kind: type, depth: int) -> Any:
         """Any other object: what Python would make a copy of it from."""

@@ -28,7 +28,6 @@ import stat
 import tempfile
 import threading
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
@@ -44,15 +43,22 @@ CODE, PARTS, MODELS, ASSETS, ARRAYS = "code", "code/parts", "models", "assets", 
 EXAMPLES, EXAMPLES_ARRAYS = "examples.json", "examples.safetensors"
 REQUIREMENTS, README = "requirements.txt", "README.md"
 _CHUNK = 1 << 20
+_LONGEST = 1_000  # characters of a message: a forged name may be of any length
 _SMALL = 16 << 20  # models and arrays that are kept in memory once they are checked
-_MOST = 256 << 20  # of graph.json
+_MOST = 64 << 20  # of graph.json
+_MOST_PACKED, _RATIO_PACKED = 16 << 20, 100  # likewise in a zip: beyond the first, so many times what it takes there
 _RATIO, _PLAUSIBLE = 200, 256 << 20  # a zip that unfolds more than so many times, beyond this size, is a bomb
-_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
 AGAIN = "Get the bundle again from where it was made."
 
 
 def damaged(what: str, remedy: str = AGAIN) -> GraphError:
-    return GraphError("bundle-damaged", visible(what), remedy)
+    return GraphError("bundle-damaged", visible(_cut(what)), remedy)
+
+
+def _cut(what: str) -> str:
+    """The path at the beginning and what is wrong at the end stay."""
+    half = _LONGEST // 2
+    return what if len(what) <= _LONGEST else f"{what[:half]}…{what[-half:]}"
 
 
 @contextmanager
@@ -67,7 +73,7 @@ def as_it_should_be(path: Path) -> Iterator[None]:
 
 
 def unsafe(what: str) -> GraphError:
-    return GraphError("bundle-unsafe", visible(what), "Nothing of it was used. clew writes no such bundles.")
+    return GraphError("bundle-unsafe", visible(_cut(what)), "Nothing of it was used. clew writes no such bundles.")
 
 
 _unpacking = threading.RLock()
@@ -114,7 +120,7 @@ class Zip:
         self.path = path
         try:
             self._zip = zipfile.ZipFile(path)
-        except (zipfile.BadZipFile, OSError, ValueError) as error:
+        except Exception as error:  # zipfile and struct have many ways to say so
             raise damaged(f"{path} is no zip that can be read: {error}.") from None
 
     def sizes(self) -> dict[str, int]:
@@ -140,6 +146,9 @@ class Zip:
         packed = sum(info.compress_size for info in self._zip.infolist())
         if packed > whole or (total > _PLAUSIBLE and total > _RATIO * whole):
             raise unsafe(f"{self.path} has {whole:,} bytes and would unfold to {total:,}: a zip bomb.")
+        page = self._zip.NameToInfo.get(GRAPH)
+        if page is not None and page.file_size > max(_MOST_PACKED, _RATIO_PACKED * page.compress_size):
+            raise unsafe(f"{self.path}: {GRAPH} would unfold to {page.file_size:,} bytes: a zip bomb.")
 
     def open(self, name: str) -> IO[bytes]:
         return self._zip.open(name)
@@ -204,10 +213,10 @@ class Bundle:
         for name, said in files.items():
             if not _is_safe(name) or name in (GRAPH, SEAL):
                 raise unsafe(f"{self.path}: {GRAPH} lists {name!r}, which leads out of the bundle.")
-            if not (
-                isinstance(said, dict) and isinstance(said.get("size"), int) and isinstance(said.get("sha256"), str)
-            ):
+            if not (isinstance(said, dict) and type(said.get("size")) is int and type(said.get("sha256")) is str):
                 raise damaged(f"{self.path}: {GRAPH} says neither size nor SHA-256 of {name}.")
+            if len(said) > 2:  # another name, for instance, under which it would be shown
+                raise unsafe(f"{self.path}: {GRAPH} says more than size and SHA-256 of {name}.")
         return files
 
     def _compare(self, sizes: dict[str, int]) -> None:
@@ -238,27 +247,31 @@ class Bundle:
             raise damaged(f"{self.path}: {name} is not what it was when the bundle was made.")
 
     def _bytes(self, name: str, size: int) -> bytes:
-        try:
-            with self.source.open(name) as file:
-                data = file.read(size + 1)
-        except _UNREADABLE as error:
-            raise damaged(f"{self.path}: {name} cannot be read: {error}.") from None
+        with self._reading(name), self.source.open(name) as file:
+            data = file.read(size + 1)
         if len(data) > size:
             raise unsafe(f"{self.path}: {name} is larger than it says.")
         return data
 
     def _digest(self, name: str, size: int) -> str:
         digest, left = hashlib.sha256(), size
-        try:
-            with self.source.open(name) as file:
-                while chunk := file.read(_CHUNK):
-                    left -= len(chunk)
-                    if left < 0:
-                        raise unsafe(f"{self.path}: {name} is larger than it says.")
-                    digest.update(chunk)
-        except _UNREADABLE as error:
-            raise damaged(f"{self.path}: {name} cannot be read: {error}.") from None
+        with self._reading(name), self.source.open(name) as file:
+            while chunk := file.read(_CHUNK):
+                left -= len(chunk)
+                if left < 0:
+                    raise unsafe(f"{self.path}: {name} is larger than it says.")
+                digest.update(chunk)
         return digest.hexdigest()
+
+    @contextmanager
+    def _reading(self, name: str) -> Iterator[None]:
+        """Whatever a file system or a packed file says: each kind of compression has its own errors."""
+        try:
+            yield
+        except GraphError:
+            raise
+        except Exception as error:
+            raise damaged(f"{self.path}: {name} cannot be read: {error}.") from None
 
     # ---- reading
 

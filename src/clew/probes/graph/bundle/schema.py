@@ -14,29 +14,31 @@ from clew.probes.graph import operations, specs
 from clew.probes.graph.nodes import NOTES, SEEN, Step
 from clew.probes.graph.words import visible
 
-from .checks import Check
+from .checks import Check, Where
 from .checks import at_least_one as _at_least_one
 from .checks import device as _device
 from .checks import either as _either
 from .checks import elsewhere as _elsewhere
 from .checks import flag as _flag
 from .checks import float_text as _float_text
+from .checks import identity as _identity
+from .checks import in_words as _in_words
 from .checks import list_of as _each
 from .checks import name as _name
 from .checks import number as _number
 from .checks import optional_name as _optional_name
-from .checks import optional_text as _optional_text
 from .checks import pairs as _pairs
 from .checks import path as _place
 from .checks import record as _record
 from .checks import table_of as _table
 from .checks import text as _text
 from .checks import whole as _whole
-from .layout import EXAMPLES, GRAPH, Bundle, damaged
+from .layout import CODE, EXAMPLES, GRAPH, Bundle, damaged
 
 MARKS = tuple(field.name for field in fields(Step) if field.default is False)  # what is or is not so of a step
 
 _BUILDS = frozenset({"list", "tuple", "set", "frozenset", "dict", "slice"})
+_MOST_PACKAGES = 1_000  # whose versions are compared with those that are installed here
 _FEWEST = {"item": 2, "attribute": 1, "method": 1}  # arguments that a step of a kind has
 
 
@@ -49,8 +51,8 @@ class Page:
         self.page = bundle.page
         self.values = {kind: _record(*parts) for kind, parts in VALUES.items()}
 
-    def wrong(self, where: str, what: str) -> GraphError:
-        return damaged(f"{self.path}: {GRAPH} is not as it should be: {where} {what}.")
+    def wrong(self, where: Where, what: str) -> GraphError:
+        return damaged(f"{self.path}: {GRAPH} is not as it should be: {_in_words(where)} {what}.")
 
     def unknown(self, what: str) -> GraphError:
         said = visible(f"{self.path} uses {what}, which this clew does not know.")
@@ -70,7 +72,7 @@ def check(bundle: Bundle) -> None:
     _record(_REQUIRED, _OPTIONAL)(page, bundle.page, GRAPH)
     _each(_each(_elsewhere, 4))(page, bundle.page.get("notes", []), "notes")
     for place, note in enumerate(bundle.page.get("notes", [])):
-        _note(page, note, f"notes[{place}]")
+        _note(page, note, ("notes", place))
     _block(page, bundle.page["block"], "block", {said["id"] for said in bundle.page["inputs"]})
 
 
@@ -92,11 +94,11 @@ def check_examples(bundle: Bundle, examples: Any) -> None:
 # ---- values ----------------------------------------------------------------------------------------------------------
 
 
-def _value(page: Page, value: Any, where: str) -> None:
+def _value(page: Page, value: Any, where: Where) -> None:
     """Plain data, or a record whose "$" says what it is."""
     if isinstance(value, list):
         for place, item in enumerate(value):
-            _value(page, item, f"{where}[{place}]")
+            _value(page, item, (where, place))
     elif isinstance(value, dict):
         kind = value.get("$")
         if not isinstance(kind, str):
@@ -109,7 +111,7 @@ def _value(page: Page, value: Any, where: str) -> None:
 def _kind(*kinds: str) -> Check:
     """A value of one of these kinds."""
 
-    def look(page: Page, value: Any, where: str) -> None:
+    def look(page: Page, value: Any, where: Where) -> None:
         _value(page, value, where)
         if not isinstance(value, dict) or value["$"] not in kinds:
             raise page.wrong(where, f"is none of {', '.join(kinds)}")
@@ -117,17 +119,28 @@ def _kind(*kinds: str) -> Check:
     return look
 
 
-def _object(page: Page, value: Any, where: str) -> None:
+def _object(page: Page, value: Any, where: Where) -> None:
     if type(value) is not int or not 0 <= value < page.size("objects"):
         raise page.wrong(where, f"is {value!r}, and there is no such object")
 
 
-def _module(page: Page, value: Any, where: str) -> None:
+def _module(page: Page, value: Any, where: Where) -> None:
     if not isinstance(value, str) or value not in page.page["modules"]:
         raise page.wrong(where, f"is {value!r}, and there is no such module")
 
 
-def _without_class(page: Page, value: Any, where: str) -> None:
+def _module_file(page: Page, value: Any, where: Where) -> None:
+    """A text of the bundle's that is code: where it belongs, and where `clew inspect --code` shows it."""
+    if value is not None and not (isinstance(value, str) and value.startswith(f"{CODE}/")):
+        raise page.wrong(where, f"is no file in {CODE}/")
+
+
+def _code_file(page: Page, value: Any, where: Where) -> None:
+    _text(page, value, where)
+    _module_file(page, value, where)
+
+
+def _without_class(page: Page, value: Any, where: Where) -> None:
     """One of the values whose type has no name."""
     if value is not None:
         _kind("constant")(page, value, where)
@@ -149,14 +162,14 @@ _numpy: Parts = (
 _bytes: Parts = ({}, {"base64": _text, "array": _number})
 
 
-def _sizes(page: Page, value: Any, where: str) -> None:
+def _sizes(page: Page, value: Any, where: Where) -> None:
     """The sizes of a tensor; of some, or of all, nothing may be known."""
     for size in value if isinstance(value, list) else [value]:
         if size is not None:
             _number(page, size, where)
 
 
-def _specs(page: Page, value: Any, where: str) -> None:
+def _specs(page: Page, value: Any, where: Where) -> None:
     if value is not None:
         _each(_record({"shape": _sizes, "dtype": _name}))(page, value, where)
 
@@ -182,7 +195,7 @@ VALUES: dict[str, Parts] = {
     "asset": ({"file": _text, "kind": _either("str", "path", "bytes"), "tail": _either("", "/")}, {}),
     "code": ({"module": _module, "name": _optional_name}, {}),
     "part": (
-        {"module": _module, "name": _text, "file": _text, "held": _named_values},
+        {"module": _module, "name": _text, "file": _code_file, "held": _named_values},
         {"line": _whole, "defaults": _value, "kwdefaults": _value},
     ),
     "named": ({"name": _text}, {}),
@@ -253,21 +266,27 @@ VALUES: dict[str, Parts] = {
 # ---- the page --------------------------------------------------------------------------------------------------------
 
 
-def _settings(page: Page, value: Any, where: str) -> None:
+def _settings(page: Page, value: Any, where: Where) -> None:
     _record({}, {"parallel": _at_least_one, "share": _flag})(page, value, where)
 
 
-def _like(page: Page, value: Any, where: str) -> None:
+def _like(page: Page, value: Any, where: Where) -> None:
     if not specs.are_data(value):
         raise page.wrong(where, "does not say what a value is like")
 
 
-def _inputs(page: Page, value: Any, where: str) -> None:
+def _inputs(page: Page, value: Any, where: Where) -> None:
     optional = {"default": _value, "like": _like, "strict": _flag, "rest": _flag}
-    _each(_record({"id": _number, "name": _name}, optional))(page, value, where)
+    _each(_record({"id": _identity, "name": _name}, optional))(page, value, where)
     for part in ("id", "name"):
         if len({said[part] for said in value}) < len(value):
             raise page.wrong(where, f"has two of one {part}")
+
+
+def _versions(page: Page, value: Any, where: Where) -> None:
+    if isinstance(value, dict) and len(value) > _MOST_PACKAGES:
+        raise page.wrong(where, f"names more than {_MOST_PACKAGES:,} packages")
+    _table(_text, _text)(page, value, where)
 
 
 _ADDRESS = _pairs(_either("name", "cell", "defaults", "kwdefaults"), _optional_name)
@@ -281,9 +300,9 @@ _REQUIRED: dict[str, Check] = {
     "block": _elsewhere,
     "operators": _each(_operator_value),
     "objects": _each(_value),
-    "modules": _table(_name, _record({"file": _optional_text, "package": _flag}, _HELD)),
+    "modules": _table(_name, _record({"file": _module_file, "package": _flag}, _HELD)),
     "assets": _each(_record({"file": _text, "given": _place, "place": _place}, {"code": _place})),
-    "versions": _table(_text, _text),
+    "versions": _versions,
 }
 _OPTIONAL: dict[str, Check] = {
     "schema": _whole, "files": _elsewhere, "name": _text, "clew": _text, "created": _text, "attrs": _kind("dict"),
@@ -293,40 +312,44 @@ _OPTIONAL: dict[str, Check] = {
 # ---- the graph: here identities count, because they become names in the function that is made of it
 
 
-def _block(page: Page, block: Any, where: str, known: set[int]) -> None:
+def _block(page: Page, block: Any, where: Where, known: set[int]) -> None:
     if not isinstance(block, dict) or not isinstance(block.get("events"), list):
         raise damaged(f"{page.path}: {GRAPH} has a block without events.")
     if other := set(block) - {"events", "output", "decision", "branches"}:
         raise page.wrong(where, f"has a part {min(other)!r} that does not belong there")
-    known = set(known)
+    own: list[int] = []  # the steps of this block, which others do not know
     for place, event in enumerate(block["events"]):
-        at = f"{where}.events[{place}]"
+        at = ((where, "events"), place)
         if isinstance(event, dict) and len(event) > 1:
             raise page.wrong(at, "is more than one thing")
         if isinstance(event, dict) and isinstance(event.get("step"), dict):
-            _step(page, event["step"], f"{at}.step", known)
+            _step(page, event["step"], (at, "step"), known)
+            if event["step"]["id"] not in known:
+                own.append(event["step"]["id"])
+                known.add(own[-1])
         elif isinstance(event, dict) and isinstance(event.get("guard"), dict):
-            _guard(page, event["guard"], f"{at}.guard", known)
+            _guard(page, event["guard"], (at, "guard"), known)
         else:
             raise page.unknown("an event that is neither step nor guard")
     if "output" in block:
-        _template(page, block["output"], f"{where}.output", known)
+        _template(page, block["output"], (where, "output"), known)
     if "decision" in block or "branches" in block:
         _branches(page, block, where, known)
+    known.difference_update(own)
 
 
-def _branches(page: Page, block: dict[str, Any], where: str, known: set[int]) -> None:
+def _branches(page: Page, block: dict[str, Any], where: Where, known: set[int]) -> None:
     decision, branches = block.get("decision"), block.get("branches")
     if not isinstance(branches, list) or not branches:
-        raise page.wrong(f"{where}.branches", "is no list of what may follow")
-    _guard(page, decision, f"{where}.decision", known, decided=False)
+        raise page.wrong((where, "branches"), "is no list of what may follow")
+    _guard(page, decision, (where, "decision"), known, decided=False)
     assert isinstance(decision, dict)
     for place, branch in enumerate(branches):
-        at = f"{where}.branches[{place}]"
+        at = ((where, "branches"), place)
         if not isinstance(branch, list) or len(branch) != 2:
             raise page.wrong(at, "is no pair")
-        _expected(page, decision["kind"], branch[0], f"{at}[0]")
-        _block(page, branch[1], f"{at}[1]", known)
+        _expected(page, decision["kind"], branch[0], (at, 0))
+        _block(page, branch[1], (at, 1), known)
 
 
 _REF, _BUILD = (
@@ -335,7 +358,7 @@ _REF, _BUILD = (
 )
 
 
-def _template(page: Page, template: Any, where: str, known: set[int]) -> None:
+def _template(page: Page, template: Any, where: Where, known: set[int]) -> None:
     """A value, a reference to an earlier one, or a container with such in it."""
     kind = template.get("$") if isinstance(template, dict) else None
     if kind == "ref":
@@ -348,7 +371,7 @@ def _template(page: Page, template: Any, where: str, known: set[int]) -> None:
         _value(page, template, where)
 
 
-def _build(page: Page, build: dict[str, Any], where: str, known: set[int]) -> None:
+def _build(page: Page, build: dict[str, Any], where: Where, known: set[int]) -> None:
     kind, items, keys = build["kind"], build["items"], build.get("keys", [])
     if not isinstance(kind, str) or kind not in _BUILDS:
         raise page.unknown(f"a container of kind {kind!r}")
@@ -357,25 +380,25 @@ def _build(page: Page, build: dict[str, Any], where: str, known: set[int]) -> No
     if len(keys) != (len(items) if kind == "dict" else 0) or (kind == "slice" and not 1 <= len(items) <= 3):
         raise page.wrong(where, "has not as many items as it needs")
     for place, one in enumerate([*keys, *items]):
-        _template(page, one, f"{where}[{place}]", known)
+        _template(page, one, (where, place), known)
 
 
-def _reference(page: Page, id: Any, where: str, known: set[int]) -> None:
+def _reference(page: Page, id: Any, where: Where, known: set[int]) -> None:
     if type(id) is not int or id not in known:
         raise page.wrong(where, f"refers to value {id!r}, and there is none before it")
 
 
-def _note(page: Page, note: list[Any], where: str) -> None:
-    _either(*NOTES)(page, note[0], f"{where}[0]")
-    _text(page, note[1], f"{where}[1]")
-    _each(_elsewhere, 2)(page, note[2], f"{where}[2]")
-    _where(page, note[2], f"{where}[2]")
-    _text(page, note[3], f"{where}[3]")
+def _note(page: Page, note: list[Any], where: Where) -> None:
+    _either(*NOTES)(page, note[0], (where, 0))
+    _text(page, note[1], (where, 1))
+    _each(_elsewhere, 2)(page, note[2], (where, 2))
+    _where(page, note[2], (where, 2))
+    _text(page, note[3], (where, 3))
 
 
 _STEP = _record(
     {
-        "id": _number,
+        "id": _identity,
         "kind": _text,
         "target": _elsewhere,
         "args": _each(_elsewhere),
@@ -399,18 +422,17 @@ _GUARD = _record(
 )
 
 
-def _step(page: Page, step: dict[str, Any], where: str, known: set[int]) -> None:
+def _step(page: Page, step: dict[str, Any], where: Where, known: set[int]) -> None:
     kind, target = step.get("kind"), step.get("target")
     _target(page, kind, target)
     _STEP(page, step, where)
-    _where(page, step["where"], f"{where}.where")
+    _where(page, step["where"], (where, "where"))
     for place, arg in enumerate(step["args"]):
-        _template(page, arg, f"{where}.args[{place}]", known)
+        _template(page, arg, ((where, "args"), place), known)
     for name, arg in step.get("kwargs", ()):
-        _template(page, arg, f"{where}.kwargs.{name}", known)
+        _template(page, arg, ((where, "kwargs"), name), known)
     if len(step["args"]) < _FEWEST.get(str(kind), 0):
-        raise page.wrong(f"{where}.args", f"has {len(step['args'])} of the {_FEWEST[str(kind)]} that it needs")
-    known.add(step["id"])
+        raise page.wrong((where, "args"), f"has {len(step['args'])} of the {_FEWEST[str(kind)]} that it needs")
 
 
 def _target(page: Page, kind: Any, target: Any) -> None:
@@ -426,19 +448,19 @@ def _target(page: Page, kind: Any, target: Any) -> None:
         raise page.unknown(f"the {'operation' if kind == 'python' else kind} {target!r}")
 
 
-def _guard(page: Page, guard: Any, where: str, known: set[int], *, decided: bool = True) -> None:
+def _guard(page: Page, guard: Any, where: Where, known: set[int], *, decided: bool = True) -> None:
     _GUARD(page, guard, where)
     if guard["kind"] not in SEEN:
         raise page.unknown(f"a decision by {guard['kind']!r}")
-    _where(page, guard["where"], f"{where}.where")
-    _reference(page, guard["ref"], f"{where}.ref", known)
+    _where(page, guard["where"], (where, "where"))
+    _reference(page, guard["ref"], (where, "ref"), known)
     if decided:
-        _expected(page, guard["kind"], guard["expected"], f"{where}.expected")
+        _expected(page, guard["kind"], guard["expected"], (where, "expected"))
     else:
-        _value(page, guard["expected"], f"{where}.expected")
+        _value(page, guard["expected"], (where, "expected"))
 
 
-def _expected(page: Page, kind: str, expected: Any, where: str) -> None:
+def _expected(page: Page, kind: str, expected: Any, where: Where) -> None:
     """What a decision has seen is of the kind that it looks at."""
     if kind == "truth":
         _flag(page, expected, where)
@@ -450,6 +472,6 @@ def _expected(page: Page, kind: str, expected: Any, where: str) -> None:
         _value(page, expected, where)
 
 
-def _where(page: Page, said: list[Any], where: str) -> None:
-    _text(page, said[0], f"{where}[0]")
-    _whole(page, said[1], f"{where}[1]")
+def _where(page: Page, said: list[Any], where: Where) -> None:
+    _text(page, said[0], (where, 0))
+    _whole(page, said[1], (where, 1))

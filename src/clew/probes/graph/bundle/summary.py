@@ -10,6 +10,10 @@ from clew.probes.graph.nodes import Note, Where
 from . import schema, sketch, trust, versions
 from .layout import ASSETS, CODE, Bundle, as_it_should_be
 
+_DEEPEST = 20  # references that are followed
+_LONGEST = 200  # characters of what is made of several names; names themselves are given whole
+_MOST = 24  # keys, arguments and outcomes that are named
+
 
 def described(bundle: Bundle) -> dict[str, Any]:
     """Everything worth knowing about a bundle, as plain data."""
@@ -85,53 +89,63 @@ def _in_words(data: Any) -> str:
 def _outputs(block: dict[str, Any]) -> str:
     """The shape of what comes out: the keys of a dictionary, the number of a tuple's values."""
     if "branches" in block:
-        shapes = dict.fromkeys(_outputs(inner) for _, inner in block["branches"])
-        return " or ".join(shapes)
+        shapes = list(dict.fromkeys(_outputs(inner) for _, inner in block["branches"]))
+        return _cut(" or ".join(shapes[:_MOST]))
     said = block.get("output")
     if isinstance(said, dict) and said.get("$") == "build":
         if said["kind"] == "dict":
-            return f"dict of {', '.join(str(key) for key in said['keys'])}"
+            keys = [key if isinstance(key, str) else _shown(key) for key in said["keys"][:_MOST]]
+            return _cut(f"dict of {', '.join(keys)}{', …' if len(said['keys']) > _MOST else ''}")
         return f"{said['kind']} of {len(said['items'])}"
     if isinstance(said, dict) and said.get("$") == "ref":
         steps = {event["step"]["id"]: event["step"].get("type", "") for event in block["events"] if "step" in event}
-        return steps.get(said["id"]) or "a value"
+        return _cut(steps.get(said["id"], "")) or "a value"
     return "a constant"
 
 
 def _operator(said: dict[str, Any], page: dict[str, Any]) -> dict[str, Any]:
-    return {"name": said["name"], "what": _what(said.get("target", said.get("inner")), page)}
+    return {"name": said["name"], "what": _what(said.get("target", said.get("inner")), page, _DEEPEST)}
 
 
-def _what(said: Any, page: dict[str, Any]) -> str:
+def _what(said: Any, page: dict[str, Any], depth: int) -> str:
     """In a few words, what an operator calls."""
-    if not isinstance(said, dict):
-        return "?"
+    return _cut(_calls(said, page, depth - 1)) if depth and isinstance(said, dict) else "?"
+
+
+def _calls(said: dict[str, Any], page: dict[str, Any], depth: int) -> str:
     kind = said["$"]
     if kind == "object":
-        return _what(page["objects"][said["number"]], page)
+        return _what(page["objects"][said["number"]], page, depth)
     if kind == "method":
-        return f"{said['name']} of {_what(said['self'], page)}"
+        return f"{said['name']} of {_what(said['self'], page, depth)}"
     if kind == "code":
         return f"{said['module']}:{said['name']}"
     if kind == "part":
         return f"{said['module']}:{said['name']} ({said['file']})"
     if kind == "made":
-        given = [_shown(arg) for arg in said["args"]] + [f"{name}={_shown(arg)}" for name, arg in said["kwargs"]]
-        return f"{_what(said['class'], page)}({', '.join(given)})"
+        given = [_shown(arg) for arg in said["args"][:_MOST]]
+        given += [f"{name}={_shown(arg)}" for name, arg in said["kwargs"][:_MOST]]
+        more = ", …" if max(len(said["args"]), len(said["kwargs"])) > _MOST else ""
+        return f"{_what(said['class'], page, depth)}({', '.join(given)}{more})"
     if kind in ("exported", "torchscript", "saved model", "keras"):
         return f"{said['class']}, exported ({said['file']})"
     if kind in ("operator", "map"):
-        return _what(said.get("target", said.get("inner")), page)
+        return _what(said.get("target", said.get("inner")), page, depth)
     return str(said.get("type") or said.get("name") or kind)
 
 
-def _shown(said: Any) -> str:
+def _shown(said: Any, depth: int = 3) -> str:
     if isinstance(said, dict):
-        return str(said.get("file") or said.get("text") or said["$"])
+        return _cut(str(said.get("file") or said.get("text") or said["$"]))
     if isinstance(said, list):
-        return f"[{', '.join(map(_shown, said[:4]))}{', …' if len(said) > 4 else ''}]"
-    text = repr(said)
+        inner = [_shown(item, depth - 1) for item in said[:4]] if depth else ["…"] * bool(said)
+        return f"[{', '.join(inner)}{', …' if depth and len(said) > 4 else ''}]"
+    text = repr(said[:40] if isinstance(said, str) else said)
     return text if len(text) <= 40 else text[:39] + "…"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def _guards(block: dict[str, Any]) -> Any:

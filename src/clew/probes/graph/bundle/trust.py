@@ -16,6 +16,7 @@ from .policy import Policy
 
 _STATE = ("random", "weights", "changed", "variables", "build")  # what an object that was made is given besides
 _MODELS = ("exported", "torchscript", "saved model", "keras")  # that are files
+_LONGEST = 200  # characters of a name in a message
 _DYNAMIC = ("import *", "globals", "vars(", "locals(", "setattr", "exec", "__dict__", "_getframe", "modules[")
 
 
@@ -48,8 +49,17 @@ def _may_have(bundle: Bundle, module: str, name: str) -> bool:
     said = bundle.page["modules"][module]
     if not name or not said["file"] or name in said.get("names", {}):
         return True
-    text = bundle.text(said["file"])
-    return re.search(rf"\b{re.escape(name)}\b", text) is not None or any(word in text for word in _DYNAMIC)
+    words = _words_in(bundle, said["file"])
+    return words is None or name in words
+
+
+def _words_in(bundle: Bundle, file: str) -> frozenset[str] | None:
+    """The words of a text of code; None if it may make names of its own."""
+    known: dict[str, frozenset[str] | None] = bundle.__dict__.setdefault("_words", {})
+    if file not in known:
+        text = bundle.text(file)
+        known[file] = None if any(word in text for word in _DYNAMIC) else frozenset(re.findall(r"\w+", text))
+    return known[file]
 
 
 def _names(trusted: Any) -> set[str]:
@@ -101,12 +111,13 @@ def would_run(bundle: Bundle) -> list[tuple[str, str]]:
     has_code = bool(found)
     for step in steps_in(page["block"]):
         found += [("member", name) for name in _names_asked(step) if _needs_word(name, has_code)]
+    ends: dict[int, Any] = {}
     for value in values_in(page):
-        found += _needed(value, page)
+        found += _needed(value, page, ends)
     return list(dict.fromkeys(found))
 
 
-def _needed(value: dict[str, Any], page: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _needed(value: dict[str, Any], page: dict[str, Any], ends: dict[int, Any]) -> Iterator[tuple[str, str]]:
     """What needs somebody's word for one value to be made."""
     kind = value["$"]
     if kind in _MODELS:  # programs of these libraries, which run what they hold
@@ -117,25 +128,29 @@ def _needed(value: dict[str, Any], page: dict[str, Any]) -> Iterator[tuple[str, 
         yield "private", value["name"]
     elif kind == "reduced" and "state" in value:
         args = value["args"]
-        is_new = _resolved(value["call"], page) == {"$": "named", "name": "copyreg:__newobj__"}
-        yield from _state_of(args[0] if is_new and args else value["call"], page)
+        is_new = _resolved(value["call"], page, ends) == {"$": "named", "name": "copyreg:__newobj__"}
+        yield from _state_of(args[0] if is_new and args else value["call"], page, ends)
     elif kind == "tf module" or (kind == "made" and any(map(value.get, _STATE))):
-        yield from _state_of(value["class"], page)
+        yield from _state_of(value["class"], page, ends)
 
 
-def _state_of(cls: Any, page: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _state_of(cls: Any, page: dict[str, Any], ends: dict[int, Any]) -> Iterator[tuple[str, str]]:
     """Attributes that are put into an object behind its class's back; code of the bundle is covered by its module."""
-    cls = _resolved(cls, page)
+    cls = _resolved(cls, page, ends)
     if not isinstance(cls, dict) or cls["$"] not in ("code", "part"):
         yield "state", cls["name"] if isinstance(cls, dict) and cls["$"] == "named" else "an object's inside"
 
 
-def _resolved(value: Any, page: dict[str, Any]) -> Any:
-    """What a value says of itself, where it stands among the objects."""
-    seen: set[int] = set()
-    while isinstance(value, dict) and value["$"] == "object" and value["number"] not in seen:
-        seen.add(value["number"])
+def _resolved(value: Any, page: dict[str, Any], ends: dict[int, Any]) -> Any:
+    """What a value says of itself, where it stands among the objects; `ends`, by number, is what is known of them."""
+    passed = []
+    while isinstance(value, dict) and value["$"] == "object" and value["number"] not in ends:
+        passed.append(value["number"])
+        ends[value["number"]] = value  # it may lead to itself
         value = page["objects"][value["number"]]
+    if isinstance(value, dict) and value["$"] == "object":
+        value = ends[value["number"]]
+    ends.update(dict.fromkeys(passed, value))
     return value
 
 
@@ -192,7 +207,7 @@ def _is_covered(one: tuple[str, str], policy: Policy) -> bool:
 
 
 def _refusal(bundle: Bundle, untrusted: list[tuple[str, str]], names: set[str]) -> GraphError:
-    listed = "; ".join(summary(bundle)) if not names else ", ".join(dict.fromkeys(name for _, name in untrusted))
+    listed = "; ".join(summary(bundle)) if not names else _few((name for _, name in untrusted), 100)
     if names:
         what = f"{bundle.path} would run what trusted= does not name: {listed}."
     else:
@@ -229,6 +244,6 @@ def _class_name(value: dict[str, Any]) -> str:
     return str(value["class"].get("name") or "a class")
 
 
-def _few(names: Iterable[str]) -> str:
-    listed = list(dict.fromkeys(names))
-    return ", ".join(listed[:8]) + (f" and {len(listed) - 8} more" if len(listed) > 8 else "")
+def _few(names: Iterable[str], most: int = 8) -> str:
+    listed = [name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…" for name in dict.fromkeys(names)]
+    return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")
