@@ -266,6 +266,7 @@ def test_a_fingerprint_does_not_depend_on_the_order_of_a_set() -> None:
     assert fingerprints.fingerprint(set(words)) == fingerprints.fingerprint(set(reversed(words)))
 
 
+@pytest.mark.filterwarnings("ignore:.* opens a file when it is imported")  # test modules that come along
 def test_a_dictionary_that_goes_through_a_set_of_texts_is_equal_in_any_order(tmp_path: Path) -> None:
     graph = clew.record(lambda text: {word: text.count(word) for word in set(text.split())}, "a b c d e f g h i j k l")
     graph.save(tmp_path / "bundle")
