@@ -196,7 +196,7 @@ CONTENDERS: dict[str, Contender] = {
 
 def peak(a: str, b: str) -> int:
     """The most memory a process that compares the two ever had, less that of one that only imports what it needs."""
-    start = "import clew, clew.compare.result, pyarrow, xxhash"
+    start = "import clew, clew.compare.diff_result, pyarrow, xxhash"
     folders = ", ".join(repr(str(made(name))) for name in (a, b))
     # Not getrusage: that also knows the memory of the process this one was started from.
     end = "print(next(line for line in open('/proc/self/status') if line.startswith('VmHWM')).split()[1])"

@@ -15,7 +15,7 @@ import numpy as np
 import clew
 from benchmarks.graphops import CHAIN, chain, heavier, plus_one, product, side_by_side, squares, two
 from benchmarks.harness import Contender, Measure, compare, duration, table, timed, times
-from clew.probes.graph.bundle import load
+from clew.graph.bundle import load
 
 TITLE = "Graphs"
 RUNS = 2_000  # of the chain, in one measurement

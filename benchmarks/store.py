@@ -25,7 +25,7 @@ def drained(values: Callable[[int], list[Any]], names: int = 2) -> Contender:
         import clew
         from clew import recording
         from clew.recorder import backlog, recorder
-        from clew.recorder.live import LiveCall
+        from clew.recorder.live_call import LiveCall
         from clew.recorder.plan import Plan, Watched
 
         backlog.INTERVAL = recorder.HURRY = 3600.0

@@ -30,7 +30,7 @@ class PageError(Exception):
 
 
 def web(root: Path) -> Path:
-    return root / "src" / "clew" / "web"
+    return root / "web"
 
 
 def page(root: Path) -> Path:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from clew.probes.calls.scope import Scope
+    from clew.probes.follow.scope import Scope
 
 os.environ["CLEW_STRICT"] = "1"
 os.environ.setdefault("CLEW_SELFTEST", "0")  # a process for each bundle: the tests of that switch it on
@@ -122,17 +122,17 @@ def _as_before() -> None:
 def _end_programs() -> None:
     """`clew run` in the test's own process instruments all that is imported later, as it should in a process of its
     own. With hundreds of such tests each import of a later one would be instrumented hundreds of times."""
-    program = sys.modules.get("clew.probes.lines.program")
+    program = sys.modules.get("clew.probes.watch.unchanged_program")
     if program is not None:
         sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder) is not program._Finder]
-        acts = sys.modules["clew.probes.receiving"]._acts
+        acts = sys.modules["clew.instrument.received_functions"]._acts
         acts[:] = [act for act in acts if not isinstance(getattr(act, "__self__", None), program.Program)]
-    models = sys.modules.get("clew.probes.model.program")
+    models = sys.modules.get("clew.probes.model.unchanged_program")
     if models is not None:
-        module_calls = sys.modules["clew.probes.module_calls"]
+        module_calls = sys.modules["clew.instrument.module_calls"]
         for finder in list(module_calls._finders):
             module_calls.find_no_more(finder)
-    children = sys.modules.get("clew.recorder.children")
+    children = sys.modules.get("clew.recorder.child_processes")
     if children is not None:
         children._suppliers.pop("clew.commands.run", None)
 
@@ -155,7 +155,7 @@ def other_tests_are_no_program(
 ) -> Iterator[None]:
     """A followed program is the test's own file, and those it has written: rewriting the functions of all the others,
     CPython's test modules among them, takes minutes."""
-    from clew.probes.calls import scope
+    from clew.probes.follow import scope
 
     own, users, began = str(request.path), scope.is_users, time.time()
     elsewhere = (str(Path(__file__).parent) + os.sep, str(tmp_path_factory.getbasetemp().parent) + os.sep)
@@ -175,7 +175,7 @@ def other_tests_are_no_program(
 def nothing_is_hidden_from_following() -> Iterator[None]:
     """`clew.follow` asks the collector for all functions, which are those not set aside: what follows takes all back,
     and so it stays until the module's end."""
-    following = importlib.import_module("clew.probes.calls.following")  # there is a function of that name, too
+    following = importlib.import_module("clew.probes.follow.following")  # there is a function of that name, too
     all_functions = following._all_functions
 
     def of_everything(scope: Scope) -> list[FunctionType]:

@@ -24,22 +24,24 @@ MAY_IMPORT: dict[str, set[str]] = {
     "env": set(),
     "_version": set(),
     "trouble": {"env"},
-    "sizes": {"errors"},
     "metadata": {"env", "_version"},
-    "values": {"records", "errors", "trouble"},
+    "text": COMMON,
+    "values": COMMON,
     "store": COMMON,
-    "recorder": COMMON | {"store", "values"},
-    "live_reading": COMMON | {"history"},  # a run that is being recorded reads like any other
-    "recording": COMMON | {"store", "values", "recorder", "metadata", "sizes", "live_reading"},
-    # show: the short text of `show=True`; history: what `clew.items` has recorded is given as readers see it
-    "probes": COMMON | {"recording", "recorder", "values", "show", "engines", "history"},
     "engines": COMMON | {"values"},  # they bring together what was recorded, and know nothing of who recorded it
-    "show": COMMON,
-    "rerun": COMMON | {"recorder", "show"},  # it is given the call; the recorder knows which ones are its own
-    "history": COMMON | {"store", "values", "show", "rerun"},
-    "compare": COMMON | {"history", "store", "show", "values"},
-    "export": COMMON | {"history", "store"},
-    "page": COMMON | {"history", "store", "show", "compare", "values", "sizes"},
+    "recorder": COMMON | {"store", "values"},
+    "show": COMMON | {"text"},
+    "rerun": COMMON | {"recorder", "text"},  # it is given the call; the recorder knows which ones are its own
+    "reading": COMMON | {"store", "values", "text", "show", "rerun"},
+    "live_reading": COMMON | {"reading"},  # a run that is being recorded reads like any other
+    "recording": COMMON | {"store", "values", "text", "recorder", "metadata", "live_reading"},
+    "instrument": COMMON | {"recording", "recorder", "values", "text"},
+    # show: the tree while the program runs; reading: what `clew.items` has recorded is given as readers see it
+    "probes": COMMON | {"instrument", "recording", "recorder", "values", "text", "show", "engines", "reading"},
+    "graph": COMMON | {"instrument", "recording", "recorder", "values", "engines"},
+    "compare": COMMON | {"reading", "store", "text", "show", "values"},
+    "export": COMMON | {"reading", "store"},
+    "page": COMMON | {"reading", "store", "text", "show", "compare", "values"},
     "integrations": COMMON | {"probes"},
 }
 #: These may know everything: the public face, the command line, the notebook's magic, and the faces of other tools.
@@ -154,7 +156,7 @@ def test_the_check_sees_absolute_relative_and_hidden_imports_but_not_those_for_t
         "    from clew import errors\n"
         "def f():\n"
         "    from ..store.writer import ShardWriter\n"
-        "import clew.probes.lines\n"
+        "import clew.probes.watch\n"
         "from . import base\n"
         "from clew import watch\n"
     )

@@ -11,7 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import CapturedIO, capture_output
 
 import clew
-from clew.history import Run
+from clew.reading import Run
 
 
 @pytest.fixture
@@ -296,8 +296,9 @@ def test_loading_the_module_does_not_need_ipython() -> None:
 @pytest.mark.parametrize(
     "place",
     ["magics._options", "magics._cell", "magics._display", "magics.follow", "recording.start",
-     "probes.lines.cell.Cell._compiled", "probes.lines.cell.Cell._watch_defined", "probes.lines.cell.Cell.__exit__",
-     "recording.Recording._close", "probes.lines.block.rewrite_block"],
+     "probes.watch.notebook_cell.Cell._compiled", "probes.watch.notebook_cell.Cell._watch_defined",
+     "probes.watch.notebook_cell.Cell.__exit__",
+     "recording.Recording._close", "probes.watch.with_block.rewrite_block"],
 )  # fmt: skip
 def test_a_cell_runs_once_and_gives_its_value_whatever_fails_in_clew(
     shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch, place: str

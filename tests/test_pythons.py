@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 LOG = """== Python 3.14.10, engine tests
 clew: secondary environment, without torch, h5py
-SKIPPED [3] tests/probes/lines/test_new_syntax.py:101: syntax of Python 3.15
+SKIPPED [3] tests/probes/watch/test_new_syntax.py:101: syntax of Python 3.15
 SKIPPED [1] tests/test_x.py: needs a GPU
 ========= 2 failed, 700 passed, 4 skipped, 1 error in 61.20s (0:01:01) =========
 """

@@ -16,7 +16,7 @@ import pytest
 
 import clew
 from clew.errors import OptionError
-from clew.sizes import parse_size
+from clew.text.sizes import parse_size
 
 WATCHED = """
 import clew, os, sys, time

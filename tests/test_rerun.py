@@ -16,8 +16,8 @@ import pytest
 
 import clew
 from clew.errors import RerunError
-from clew.history.call import Call
-from history.writing import Written
+from clew.reading.call import Call
+from reading.writing import Written
 
 # Most runs here are written by hand, without hashes of the code: tests/hostile/test_rerun.py is about those.
 TRUSTED: Any = {"trusted": True, "changed": True}

@@ -10,50 +10,50 @@ if TYPE_CHECKING:
 
     from clew.compare import diff
     from clew.errors import ClewError, GuardError
-    from clew.export.hdf5saver import HDF5Saver
-    from clew.history import Call, Run, Series, Trace
-    from clew.history import all_runs as runs
-    from clew.history import open_run as open
-    from clew.probes.calls import follow, log
-    from clew.probes.calls.messages import LogHandler
-    from clew.probes.graph import load, map, op, record, submit
-    from clew.probes.graph.failures import Failure
-    from clew.probes.lines import watch
+    from clew.export.hdf5_saver import HDF5Saver
+    from clew.graph import load, map, op, record, submit
+    from clew.graph.mapping.failures import Failure
+    from clew.probes.follow import follow, log
+    from clew.probes.follow.messages import LogHandler
     from clew.probes.model import ModelTracer, dump, reduce
     from clew.probes.pipeline import items, stage, traceable
+    from clew.probes.watch import watch
+    from clew.reading import Call, Run, Series, Trace
+    from clew.reading import all_runs as runs
+    from clew.reading import open_run as open
     from clew.recording import current, off, on
     from clew.recording import start as run
     from clew.records import DELETED, Change, NotKept
 
 _HOMES = {
-    "watch": ("clew.probes.lines", "watch"),
-    "follow": ("clew.probes.calls", "follow"),
-    "log": ("clew.probes.calls", "log"),
-    "LogHandler": ("clew.probes.calls.messages", "LogHandler"),
+    "watch": ("clew.probes.watch", "watch"),
+    "follow": ("clew.probes.follow", "follow"),
+    "log": ("clew.probes.follow", "log"),
+    "LogHandler": ("clew.probes.follow.messages", "LogHandler"),
     "stage": ("clew.probes.pipeline", "stage"),
     "items": ("clew.probes.pipeline", "items"),
     "traceable": ("clew.probes.pipeline", "traceable"),
-    "op": ("clew.probes.graph", "op"),
-    "record": ("clew.probes.graph", "record"),
-    "load": ("clew.probes.graph", "load"),
-    "map": ("clew.probes.graph", "map"),
-    "submit": ("clew.probes.graph", "submit"),
-    "Failure": ("clew.probes.graph.failures", "Failure"),
+    "op": ("clew.graph", "op"),
+    "record": ("clew.graph", "record"),
+    "load": ("clew.graph", "load"),
+    "map": ("clew.graph", "map"),
+    "submit": ("clew.graph", "submit"),
+    "Failure": ("clew.graph.mapping.failures", "Failure"),
     "ModelTracer": ("clew.probes.model", "ModelTracer"),
-    "HDF5Saver": ("clew.export.hdf5saver", "HDF5Saver"),
+    "HDF5Saver": ("clew.export.hdf5_saver", "HDF5Saver"),
     "reduce": ("clew.probes.model", "reduce"),
     "dump": ("clew.probes.model", "dump"),
     "run": ("clew.recording", "start"),
     "current": ("clew.recording", "current"),
     "on": ("clew.recording", "on"),
     "off": ("clew.recording", "off"),
-    "open": ("clew.history", "open_run"),
-    "runs": ("clew.history", "all_runs"),
+    "open": ("clew.reading", "open_run"),
+    "runs": ("clew.reading", "all_runs"),
     "diff": ("clew.compare", "diff"),
-    "Run": ("clew.history", "Run"),
-    "Trace": ("clew.history", "Trace"),
-    "Series": ("clew.history", "Series"),
-    "Call": ("clew.history", "Call"),
+    "Run": ("clew.reading", "Run"),
+    "Trace": ("clew.reading", "Trace"),
+    "Series": ("clew.reading", "Series"),
+    "Call": ("clew.reading", "Call"),
     "Change": ("clew.records", "Change"),
     "DELETED": ("clew.records", "DELETED"),
     "NotKept": ("clew.records", "NotKept"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from clew.errors import OptionError
 
 if TYPE_CHECKING:
-    from clew.history import Run, Series
+    from clew.reading import Run, Series
 
     _Base = Run
 else:
@@ -34,7 +34,7 @@ class ReadsLikeARun(_Base):
 
     def reader(self) -> Run:
         """The run as readers see it, up to this moment."""
-        from clew.history import open_run
+        from clew.reading import open_run
 
         if self.folder is None:
             raise OptionError(

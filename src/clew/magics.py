@@ -15,10 +15,10 @@ from typing import Any, NoReturn
 
 from clew import env, recording, trouble
 from clew.errors import ClewError
-from clew.probes.calls import follow, unfollow
-from clew.probes.lines.cell import Cell, nearest_of, resolve
-from clew.probes.lines.program import Request, parse_request
-from clew.recorder.endings import traceback_of
+from clew.probes.follow import follow, unfollow
+from clew.probes.watch.notebook_cell import Cell, nearest_of, resolve
+from clew.probes.watch.unchanged_program import Request, parse_request
+from clew.recorder.how_calls_end import traceback_of
 from clew.records import Note
 
 HELP = """Record what happens while this cell runs, in a run of its own, and show it.

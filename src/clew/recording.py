@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any
 from clew import env, metadata, trouble
 from clew.errors import ClewError, OptionError
 from clew.live_reading import ReadsLikeARun
-from clew.recorder import children, ledger
-from clew.recorder.endings import dies_of_interrupt, how_it_ended
+from clew.recorder import child_processes, ledger_notes
+from clew.recorder.how_calls_end import dies_of_interrupt, how_it_ended
 from clew.recorder.recorder import Recorder
 from clew.records import Note
-from clew.sizes import parse_size
+from clew.text.sizes import parse_size
 from clew.values import AUTO, Keep, keep_by_name
 
 if TYPE_CHECKING:
-    from clew.recorder.live import LiveCall
+    from clew.recorder.live_call import LiveCall
 
 DISK = 10 * 2**30
 MEMORY = 512 * 2**20
@@ -117,7 +117,7 @@ class Recording(ReadsLikeARun):
             _stack.append(self)
             _recorder = self._recorder
             if self.folder is not None:
-                os.environ[children.JOIN] = str(self.folder)
+                os.environ[child_processes.JOIN] = str(self.folder)
                 self._git = metadata.GitLookup(self._meta["cwd"], self._note_git)
 
     def _make_folder(self) -> None:
@@ -170,7 +170,7 @@ class Recording(ReadsLikeARun):
             assert recorder is not None
             notes: list[Note] = []
             if self._owner == os.getpid() and not recorder.dead:
-                notes = [*self._more_notes(), *ledger.at_end(recorder)]
+                notes = [*self._more_notes(), *ledger_notes.at_end(recorder)]
                 for note in notes:
                     recorder.note(note)
             recorder.close()
@@ -178,8 +178,8 @@ class Recording(ReadsLikeARun):
             _recorder = _stack[-1]._recorder if _stack else None
             if self._owner != os.getpid():
                 return
-            if os.environ.get(children.JOIN) == str(self.folder):
-                os.environ.pop(children.JOIN, None)
+            if os.environ.get(child_processes.JOIN) == str(self.folder):
+                os.environ.pop(child_processes.JOIN, None)
             now = time.time_ns()
             self._meta.update(
                 ended=metadata.iso(now), ended_ns=now, how=how, error=error, exit=code, packages=metadata.packages()
@@ -190,7 +190,7 @@ class Recording(ReadsLikeARun):
             self._write_meta()
         if how != "finished" or env.quiet():
             return  # a failed program has seen little, and says why
-        line = ledger.exit_line(self._seen_by_nobody(notes))
+        line = ledger_notes.exit_line(self._seen_by_nobody(notes))
         if line:
             trouble.report(f"ledger:{self.folder}", line, f"`clew show {self.folder}` has the whole ledger.")
 
@@ -288,7 +288,7 @@ def _dead_recorder(reason: str) -> Recorder:
 
 
 def _open_or_join() -> None:
-    recording, folder = Recording(), children.run_to_join()
+    recording, folder = Recording(), child_processes.run_to_join()
     if folder is not None:
         recording._join(folder)
     else:
@@ -415,7 +415,7 @@ def _switch(wanted: bool) -> None:
 
 _prepared = False
 _is_over = False
-children.tell_run(lambda: _stack[-1].folder if _stack else None)
+child_processes.tell_run(lambda: _stack[-1].folder if _stack else None)
 
 
 def _prepare_exit() -> None:
@@ -424,22 +424,22 @@ def _prepare_exit() -> None:
         _prepared = True
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
-        children.put_parcel()
-        children.when_child_begins(_child_begins)
-    if children.is_child():
-        children.at_end_of_child(close_for_good)
+        child_processes.put_parcel()
+        child_processes.when_child_begins(_child_begins)
+    if child_processes.is_child():
+        child_processes.at_end_of_child(close_for_good)
 
 
-@children.when_this_child_begins
+@child_processes.when_this_child_begins
 @trouble.entry_point()
 def _child_begins() -> None:
     """A run that was opened before this process knew which one it belongs to is not its own."""
-    belongs_to = children.told().get("run")
+    belongs_to = child_processes.told().get("run")
     if belongs_to is not None and _stack and str(_stack[-1].folder) != belongs_to:
         close_all()
     if _stack:
-        children.at_end_of_child(close_for_good)
-    children.before_results(lambda: [recorder.flush() for recorder in _recorders()])
+        child_processes.at_end_of_child(close_for_good)
+    child_processes.before_results(lambda: [recorder.flush() for recorder in _recorders()])
 
 
 @atexit.register  # when this is imported: what the program does at exit comes before, and is recorded

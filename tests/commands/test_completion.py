@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from clew.commands.main import VERBS, main
-from history.writing import Written
+from reading.writing import Written
 
 SOURCE = str(Path(__file__).parents[2] / "src")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clew.commands.main import main
-from history.writing import simple_run
+from reading.writing import simple_run
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clew.commands.main import main
-from history.writing import simple_run
+from reading.writing import simple_run
 
 Captured = pytest.CaptureFixture[str]
 

@@ -10,7 +10,7 @@ import pytest
 
 import clew
 from clew.commands.main import main
-from probes.graph.bundling import project, reseal, write
+from graph.bundling import project, reseal, write
 
 __all__ = ["project"]  # the fixture
 

@@ -12,7 +12,7 @@ import pytest
 
 from clew.commands import main as command
 from clew.commands.main import VERBS, main
-from history.writing import simple_run
+from reading.writing import simple_run
 
 SOURCE = str(Path(__file__).parents[2] / "src")
 
@@ -96,7 +96,7 @@ def test_help_loads_no_library() -> None:
         "import sys; from clew.commands.main import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
-        "heavy = {'numpy', 'pyarrow', 'rich', 'torch', 'pandas', 'clew.store', 'clew.history'} & set(sys.modules)\n"
+        "heavy = {'numpy', 'pyarrow', 'rich', 'torch', 'pandas', 'clew.store', 'clew.reading'} & set(sys.modules)\n"
         "sys.exit(str(heavy) if heavy else 0)"
     )
     env = {**os.environ, "PYTHONPATH": SOURCE}

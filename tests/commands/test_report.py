@@ -9,7 +9,7 @@ import pytest
 
 from clew.commands.main import main
 from clew.page import server
-from history.writing import simple_run
+from reading.writing import simple_run
 
 BUILT = "<html><head><title>clew</title><script type=module>1</script></head></html>"
 

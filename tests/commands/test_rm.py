@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clew.commands.main import main
-from history.writing import Written
+from reading.writing import Written
 
 Captured = pytest.CaptureFixture[str]
 DAY = 86_400 * 10**9

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.probes.lines.program import parse_request, split
+from clew.probes.watch.unchanged_program import parse_request, split
 
 SCRIPT = """\
 import sys

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import clew
-from probes.calls.tracing import names
+from probes.follow.tracing import names
 
 SCRIPT = """
 import sys

@@ -16,7 +16,7 @@ from pyarrow import csv, feather
 
 import clew
 from clew.commands.main import main
-from probes.graph import mapops
+from graph import mapops
 
 pd = pytest.importorskip("pandas")
 Captured = pytest.CaptureFixture[str]

@@ -11,7 +11,7 @@ import pytest
 import clew
 from clew import recording
 from clew.commands.main import main
-from clew.recorder import children
+from clew.recorder import child_processes
 
 PROGRAM = """
 import {library}
@@ -47,7 +47,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (home / f"{library}.py").write_text(LIBRARY)
     monkeypatch.setattr(sys, "path", ["", str(home), *sys.path])
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # workers that later tests start load it
-    monkeypatch.setattr(children, "_suppliers", {})  # what this process's children would be told
+    monkeypatch.setattr(child_processes, "_suppliers", {})  # what this process's children would be told
     program = tmp_path / "program.py"
     program.write_text(PROGRAM.format(library=library))
     return program

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clew.commands.main import main
-from history.writing import START, Written
+from reading.writing import START, Written
 
 Captured = pytest.CaptureFixture[str]
 

@@ -12,7 +12,7 @@ import pytest
 
 from clew.commands.main import main
 from clew.records import Summary, Value
-from history.writing import Written, simple_run
+from reading.writing import Written, simple_run
 
 Captured = pytest.CaptureFixture[str]
 

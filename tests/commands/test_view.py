@@ -17,8 +17,8 @@ from urllib.request import HTTPCookieProcessor, OpenerDirector, build_opener
 import pytest
 
 from clew.commands.main import main
-from history.writing import simple_run
-from probes.graph.bundling import python, write
+from graph.bundling import python, write
+from reading.writing import simple_run
 
 SOURCE = str(Path(__file__).parents[2] / "src")
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from clew.history.run import Run
-from history.writing import Shard, Written
+from clew.reading.run import Run
+from reading.writing import Shard, Written
 
 
 @dataclass

@@ -10,9 +10,9 @@ import pytest
 
 import clew
 from clew.errors import NotARunError, OptionError, UnknownNameError
-from clew.history.run import Run
+from clew.reading.run import Run
 from compare.programs import Node, write
-from history.writing import Written, simple_run
+from reading.writing import Written, simple_run
 
 
 def program(loss: float = 1.0, *, inner: str = "scale", wrapped: bool = False, helper: bool = False) -> list[Node]:

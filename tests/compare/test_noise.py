@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import clew
-from history.writing import Written, simple_run
+from reading.writing import Written, simple_run
 
 
 def runs(base: Path, *changes: dict[str, list[Any]]) -> list[Any]:

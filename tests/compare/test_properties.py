@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import clew
-from clew.compare.calls import Forest, _call_keys, _Tree
+from clew.compare.call_pairs import Forest, _call_keys, _Tree
 from clew.compare.sequence import longest_common
 from clew.compare.settings import Names, Settings
 from clew.compare.side import Side
-from clew.compare.words import Vocabularies
+from clew.compare.vocabularies import Vocabularies
 from compare.programs import Node, copied, every, forests, write
 
 QUICK = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import clew
-from history.writing import Shard, Written
+from reading.writing import Shard, Written
 
 
 def stepped(base: Path, name: str, steps: dict[Any, dict[str, Any]], function: str = "train") -> Any:

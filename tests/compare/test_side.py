@@ -11,7 +11,7 @@ import pytest
 
 import clew
 from clew.compare.side import thread_lanes
-from history.writing import Written
+from reading.writing import Written
 
 
 def test_threads_are_counted_anew_in_each_run() -> None:

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import clew
-from clew.compare import small, values
+from clew.compare import small_values, values
 from clew.compare.settings import Settings
 from clew.compare.values import Walk
 from clew.values import capture
-from history.writing import simple_run
+from reading.writing import simple_run
 
 NUMBERS = st.sampled_from([0.0, -0.0, 1.0, 1.0 + 1e-7, 1.001, np.nan, np.inf, -np.inf, 5.0])
 FLOATS = st.tuples(st.sampled_from(["<f4", "<f8", "<f2"]), st.lists(NUMBERS, min_size=2, max_size=2))
@@ -54,7 +54,7 @@ def test_values_judged_together_have_the_results_of_single_ones(
     options: Any = {"rtol": 0} if exact else {}
     together = compared_values(*runs, **options)
     with monkeypatch.context() as patch:
-        patch.setattr(small, "_FEWEST", 10**9)
+        patch.setattr(small_values, "_FEWEST", 10**9)
         assert together == compared_values(*runs, **options)
 
 

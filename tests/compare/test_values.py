@@ -14,12 +14,12 @@ from hypothesis.extra import numpy as hnp
 
 import clew
 from clew.compare.arrays import InMemory, measure, scan, ulps
+from clew.compare.diff_result import Diff
 from clew.compare.difference import Difference
-from clew.compare.result import Diff
 from clew.compare.settings import EXACT, Tolerance, default
 from clew.records import DELETED, Kept, Summary, Value
 from clew.values import capture, parse_keep
-from history.writing import simple_run
+from reading.writing import simple_run
 
 NAN, INF = math.nan, math.inf
 

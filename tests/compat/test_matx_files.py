@@ -218,7 +218,7 @@ def test_a_warning_about_a_save_shows_the_line_of_the_user(machine: Path) -> Non
 
 
 def test_a_warning_about_a_load_shows_the_line_of_the_user(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from clew.probes.graph.bundle import versions
+    from clew.graph.bundle import versions
 
     matx.trace(lambda x: x + 1, 1).save("saved")
     monkeypatch.setattr(versions, "differences", lambda made_with: ["numpy 0.1"])

@@ -15,14 +15,14 @@ import pytest
 
 import clew
 from clew.compat.ztrace import ztrace
-from clew.export import ztracelog
+from clew.export import ztrace_log
 
 
 @pytest.fixture(autouse=True)
 def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(ztracelog, "_path", None)
-    monkeypatch.setattr(ztracelog, "_calls", {})
+    monkeypatch.setattr(ztrace_log, "_path", None)
+    monkeypatch.setattr(ztrace_log, "_calls", {})
 
 
 def log() -> dict[str, Any]:
@@ -481,10 +481,10 @@ def test_two_programs_of_one_second_have_a_log_each(monkeypatch: pytest.MonkeyPa
     f()
     (first,) = Path("ztrace_logs").glob("*/*.json")
     first.rename(first.with_suffix(".old"))
-    monkeypatch.setattr(ztracelog, "_path", None)
-    monkeypatch.setattr(ztracelog, "datetime", _Frozen)
+    monkeypatch.setattr(ztrace_log, "_path", None)
+    monkeypatch.setattr(ztrace_log, "datetime", _Frozen)
     f()
-    monkeypatch.setattr(ztracelog, "_path", None)
+    monkeypatch.setattr(ztrace_log, "_path", None)
     f()
     assert sorted(path.name for path in Path("ztrace_logs").glob("20200101/*.json")) == ["000000-2.json", "000000.json"]
 

@@ -11,13 +11,13 @@ import torch
 
 import clew
 from clew.compat.ztrace import ztrace
-from clew.export import ztracelog
+from clew.export import ztrace_log
 
 
 def test_special_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(ztracelog, "_path", None)
-    monkeypatch.setattr(ztracelog, "_calls", {})
+    monkeypatch.setattr(ztrace_log, "_path", None)
+    monkeypatch.setattr(ztrace_log, "_calls", {})
 
     @ztrace(["arr", "arr[1]", "tensor", "tensor[1]"])
     def trace_special_array(t):
@@ -44,8 +44,8 @@ def test_special_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_tensors_inside_containers_are_nested_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(ztracelog, "_path", None)
-    monkeypatch.setattr(ztracelog, "_calls", {})
+    monkeypatch.setattr(ztrace_log, "_path", None)
+    monkeypatch.setattr(ztrace_log, "_calls", {})
 
     @ztrace(["batch"])
     def f():

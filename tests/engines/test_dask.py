@@ -15,8 +15,8 @@ from distributed import Client, LocalCluster
 from distributed.comm.core import CommClosedError
 
 from clew.engines import dask
-from clew.engines.base import Done
 from clew.engines.dask import Dask
+from clew.engines.engine import Done
 from clew.errors import GraphError, OptionError
 from engines.works import Doubling, drained
 

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from clew.engines.base import Engine
+from clew.engines.engine import Engine
 from clew.engines.local import Inline, Processes, Threads
 from clew.errors import GraphError
 from engines.works import Doubling, drained

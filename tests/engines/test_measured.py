@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from clew.engines import measured
-from clew.engines.base import Done, Key, Outcome, UnsendableError
-from clew.engines.measured import Measured
+from clew.engines import adaptive
+from clew.engines.adaptive import Measured
+from clew.engines.engine import Done, Key, Outcome, UnsendableError
 
 
 class Clock:
@@ -139,7 +139,7 @@ def test_little_work_is_not_shared() -> None:
 
 def test_items_that_use_all_processors_are_run_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(serial=0.02, thread=0.01)
-    monkeypatch.setattr(measured, "process_time", lambda: 2 * clock.now)
+    monkeypatch.setattr(adaptive, "process_time", lambda: 2 * clock.now)
     engine = measured_engine(clock, 500)
     assert ran(engine, 500) == [10 * item for item in range(500)]
     assert engine.choice.reason == "an item uses 2.0 processors by itself"

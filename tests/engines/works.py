@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from clew.engines.base import Done, Engine, Outcome, Unsent
+from clew.engines.engine import Done, Engine, Outcome, Unsent
 
 
 @dataclass(frozen=True)

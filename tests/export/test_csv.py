@@ -10,7 +10,7 @@ import numpy as np
 from clew.export import export
 from clew.export.csv import COLUMNS
 from clew.records import DELETED
-from history.writing import simple_run
+from reading.writing import simple_run
 
 
 def rows(path: Path) -> list[dict[str, str]]:

@@ -14,7 +14,7 @@ from clew.errors import MissingLibraryError
 from clew.export import export
 from clew.export.hdf5 import chunk_shape, encode_name
 from clew.records import DELETED
-from history.writing import Written, simple_run
+from reading.writing import Written, simple_run
 
 
 def export_changes(tmp_path: Path, changes: dict[str, list[Any]]) -> h5py.File:

@@ -10,7 +10,7 @@ import pytest
 import clew.export
 from clew.errors import OptionError, UnknownNameError
 from clew.export import ending, export, formats, writer
-from history.writing import simple_run
+from reading.writing import simple_run
 
 
 def test_all_formats_exist() -> None:

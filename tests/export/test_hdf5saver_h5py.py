@@ -18,7 +18,7 @@ import pytest
 
 from clew.errors import MissingLibraryError, OptionError
 from clew.export.hdf5 import encode_name
-from clew.export.hdf5saver import HDF5Saver, number_column
+from clew.export.hdf5_saver import HDF5Saver, number_column
 
 
 def save(saver: HDF5Saver, name: str, values: list[Any], first: int = 0) -> list[Any]:
@@ -28,7 +28,7 @@ def save(saver: HDF5Saver, name: str, values: list[Any], first: int = 0) -> list
 
 
 def program(source: str, *args: Path) -> subprocess.Popen[str]:
-    head = "import sys, numpy as np\nfrom clew.export.hdf5saver import HDF5Saver\n"
+    head = "import sys, numpy as np\nfrom clew.export.hdf5_saver import HDF5Saver\n"
     command = [sys.executable, "-c", head + textwrap.dedent(source), *map(str, args)]
     pipe = subprocess.PIPE  # also for stdin: a program that waits for it must not find it at its end
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)

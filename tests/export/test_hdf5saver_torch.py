@@ -13,8 +13,8 @@ import torch
 from safetensors import safe_open
 
 from clew.export import export
-from clew.export.hdf5saver import HDF5Saver
-from history.writing import simple_run
+from clew.export.hdf5_saver import HDF5Saver
+from reading.writing import simple_run
 
 
 def save(saver: HDF5Saver, name: str, *values: Any) -> Any:

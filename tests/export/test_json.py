@@ -9,7 +9,7 @@ from typing import Any
 
 from clew.export import export
 from clew.records import DELETED
-from history.writing import Written, simple_run
+from reading.writing import Written, simple_run
 
 
 def strict(path: Path) -> Any:
@@ -61,7 +61,7 @@ def test_only_the_requested_names_are_exported(tmp_path: Path) -> None:
 
 
 def test_many_changes_are_written_in_blocks(tmp_path: Path, monkeypatch: Any) -> None:
-    import clew.export.files as files
+    import clew.export.whole_files as files
 
     monkeypatch.setattr(files.read_blocks, "__defaults__", (100,))
     run = simple_run(tmp_path / "runs", {"x": list(range(1050)), "y": [1]})

@@ -12,7 +12,7 @@ import pytest
 
 from clew.export import export
 from clew.records import DELETED
-from history.writing import Written, simple_run
+from reading.writing import Written, simple_run
 
 
 def rows(path: Path) -> list[dict[str, Any]]:

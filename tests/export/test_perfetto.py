@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from clew.export import export
 from clew.export.perfetto import _Tracks
-from history.writing import Written, simple_run
+from reading.writing import Written, simple_run
 
 
 def events(path: Path, phase: str) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clew.export.plain import to_plain
+from clew.export.plain_data import to_plain
 from clew.records import DELETED, Kept, NotKept, Object, Summary
 
 

@@ -16,7 +16,7 @@ import clew.export.safetensors as module
 from clew.errors import MissingLibraryError, OptionError
 from clew.export import export
 from clew.records import DELETED, Kept, Summary, Value
-from history.writing import simple_run
+from reading.writing import simple_run
 
 
 def export_changes(tmp_path: Path, changes: dict[str, list[Any]]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -11,7 +11,7 @@ import pytest
 
 from clew.errors import MissingLibraryError, OptionError
 from clew.export import export
-from history.writing import Written, simple_run
+from reading.writing import Written, simple_run
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

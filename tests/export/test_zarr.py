@@ -15,7 +15,7 @@ from clew.errors import MissingLibraryError, OptionError
 from clew.export import export
 from clew.export.zarr import folder_name
 from clew.records import DELETED
-from history.writing import simple_run
+from reading.writing import simple_run
 
 
 def export_changes(tmp_path: Path, changes: dict[str, list[Any]]) -> Any:

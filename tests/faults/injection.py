@@ -18,7 +18,7 @@ from pathlib import Path
 #: fails at that one of its calls only. A function inside another one, or one that pauses, can only be met so.
 HARNESS = """
 import json, os, signal, sys, types
-import clew, clew.recorder.output, clew.probes.lines.events, pyarrow  # late ones: now, and not in every fork
+import clew, clew.recorder.row_output, clew.instrument.events, pyarrow  # late ones: now, and not in every fork
 package = os.path.dirname(clew.__file__) + os.sep
 target = ""
 class Injected(Exception):
@@ -106,23 +106,23 @@ NOT_BEHIND = (
     "recording.py:Recording.__init__",
     "live_reading.py:ReadsLikeARun.__init__",  # of Recording.__init__: two assignments
     "recording.py:on_switch",
-    "recorder/children.py:tell_run",
+    "recorder/child_processes.py:tell_run",
     "values/keep.py",
     "sizes.py",
-    "probes/lines/__init__.py:watch.__init__",
-    "probes/lines/options.py",
-    "probes/lines/expressions.py",
-    "probes/lines/targets.py",
-    "probes/pipeline/letthrough.py:_positive",
-    "probes/pipeline/guard.py",
+    "probes/watch/__init__.py:watch.__init__",
+    "instrument/options.py",
+    "instrument/expressions.py",
+    "instrument/targets.py",
+    "probes/pipeline/item_sessions.py:_positive",
+    "instrument/call_guard.py",
     "probes/pipeline/plugins/torchloader.py:_guarded",  # a guard as well
-    "probes/calls/telling.py:TellingTrace.__iadd__",
+    "probes/follow/live_telling.py:TellingTrace.__iadd__",
     "magics.py:run_cell",  # the magic itself
     "trouble.py",
     "env.py",
 )
 #: The first call of it may be one for the options of a block, where an error is the user's: later ones are tried.
-ALSO_OF_OPTIONS = frozenset({"probes/lines/parsing.py:parse"})
+ALSO_OF_OPTIONS = frozenset({"instrument/parsing.py:parse"})
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from clew.export import export
-from clew.store.columns import Ends, StructPiece
-from history.writing import Shard, Written
+from clew.store.shard_columns import Ends, StructPiece
 from hostile.reading import READERS, surprises
+from reading.writing import Shard, Written
 
 
 def nested_calls_that_raise(shard: Shard, rounds: int = 3) -> None:

@@ -175,9 +175,9 @@ def test_a_call_while_a_child_imports_does_not_lead_its_records_elsewhere(tmp_pa
 def test_a_process_object_carries_nothing_that_needs_clew_to_be_unpickled() -> None:
     import pickle
 
-    from clew.recorder import children
+    from clew.recorder import child_processes
 
     with clew.run() as run:
-        parcel = children._PARCEL
+        parcel = child_processes._PARCEL
         assert pickle.loads(pickle.dumps(parcel)) == {"run": str(run.path)}
     assert pickle.loads(pickle.dumps(parcel)) == {"run": None}

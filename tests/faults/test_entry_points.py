@@ -15,10 +15,10 @@ import pytest
 
 import clew
 from clew import trouble
-from clew.probes.calls import lean
-from clew.probes.lines import engine, rewrite, runtime
+from clew.instrument import engine, rewrite, runtime
+from clew.probes.follow import lean_calls
 from clew.probes.pipeline import plugins
-from clew.recorder.live import LiveCall
+from clew.recorder.live_call import LiveCall
 
 from .injection import PARTS, check, functions_behind, run_all
 
@@ -323,7 +323,7 @@ def test_every_method_that_rewritten_code_calls_is_guarded(kind: type[LiveCall])
 
 def test_every_function_that_rewritten_code_calls_is_guarded() -> None:
     plan = clew.recorder.plan.Plan("f", "m", "f.py", 1, (), [1], [False])
-    table = {**engine.objects(runtime.enter, plan), **lean._objects(plan)}
+    table = {**engine.objects(runtime.enter, plan), **lean_calls._objects(plan)}
     functions = [getattr(each, "func", each) for each in table.values()]
     ours = [f for f in functions if inspect.isfunction(f)]
     ours += [runtime.enter_hooked, runtime.enter_generator, runtime.enter_coroutine]
@@ -332,7 +332,7 @@ def test_every_function_that_rewritten_code_calls_is_guarded() -> None:
 
 
 def test_a_failure_is_reported_once(tmp_path: Path) -> None:
-    [outcome] = run_all(PROGRAMS["watch"], ["recorder/live.py:LiveCall.look"], tmp_path)
+    [outcome] = run_all(PROGRAMS["watch"], ["recorder/live_call.py:LiveCall.look"], tmp_path)
     assert outcome.err.count("recording failed") == 1
 
 

@@ -292,7 +292,7 @@ PROGRAMS = {
 
 
 #: What these programs reach and the others do not; what is behind it, test_entry_points.py tries.
-PLACES = ("probes/pipeline/", "integrations/", "magics.py", "probes/lines/cell.py", "probes/model/tracer.py")
+PLACES = ("probes/pipeline/", "integrations/", "magics.py", "probes/watch/notebook_cell.py", "probes/model/tracer.py")
 
 
 def targets_in(program: str, folder: Path) -> list[str]:

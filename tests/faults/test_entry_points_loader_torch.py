@@ -31,12 +31,12 @@ LOADER = """
 
 SAMPLE = [
     "probes/pipeline/plugins/torchloader.py:_new_feed",
-    "probes/pipeline/staged.py:devices_of",
-    "probes/pipeline/staged.py:StagedCall.step_aside",
+    "probes/pipeline/passage.py:devices_of",
+    "probes/pipeline/passage.py:StagedCall.step_aside",
     "probes/pipeline/plugins/torchmodel.py:_pass",
     "probes/pipeline/plugins/torchfeed.py:Feed._groups#1",
     "probes/pipeline/plugins/torchfeed.py:Feed._groups#2",
-    "probes/pipeline/tracing.py:current",
+    "probes/pipeline/trace_recording.py:current",
 ]
 
 

@@ -13,8 +13,8 @@ import torch
 
 import clew
 from clew.errors import OptionError
+from clew.probes.model.model_state import StateProbe
 from clew.probes.model.probes import ModuleProbe
-from clew.probes.model.state import StateProbe
 
 from .injection import PARTS, check, functions_behind
 
@@ -62,12 +62,18 @@ PROGRAMS = {
 
 
 #: What these programs reach and the others do not; what is behind it, test_entry_points.py tries.
-PLACES = ("probes/model/", "probes/module_calls.py", "probes/eager.py", "values/torch", "values/owned.py")
+PLACES = (
+    "probes/model/",
+    "instrument/module_calls.py",
+    "instrument/eager_torch.py",
+    "values/torch",
+    "values/owned_tensors.py",
+)
 
 #: One of each kind: entering, gradients (hooks of modules: see test_tracer_torch.py), leaving.
 SAMPLE = [
     "probes/model/probes.py:ModuleProbe.attach",
-    "probes/model/state.py:StateProbe._gradient_of",
+    "probes/model/model_state.py:StateProbe._gradient_of",
     "probes/model/tracer.py:ModelTracer._conclude",
 ]
 

@@ -14,12 +14,12 @@ import clew.commands.main as commands
 from clew.commands.show import _changes_json, _run_json
 from clew.errors import ClewError
 from clew.export import FORMATS, export
-from clew.history.run import Run
-from clew.page.plain import as_json
-from clew.page.query import Query
+from clew.page.plain_json import as_json
+from clew.page.query_parameters import Query
 from clew.page.report import make_report
 from clew.page.server import answer
 from clew.page.shelf import Shelf, run_id
+from clew.reading.run import Run
 
 Reader = Callable[[Path, Path, Path], object]  # the run, the run it was made of, a folder to write to
 

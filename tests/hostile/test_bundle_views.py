@@ -23,16 +23,16 @@ import pytest
 import clew
 from clew.commands.view import _drawn
 from clew.errors import ClewError
-from clew.page.plain import as_json
-from clew.page.query import Query
+from clew.graph.bundle.layout import Bundle
+from clew.graph.bundle.untrusted_view import sketched
+from clew.page.plain_json import as_json
+from clew.page.query_parameters import Query
 from clew.page.report import make_report
 from clew.page.server import answer
 from clew.page.shelf import Shelf, run_id
-from clew.probes.graph.bundle.layout import Bundle
-from clew.probes.graph.bundle.sketch import sketched
+from graph.bundling import reseal
 from hostile.reading import command
 from hostile.test_trusted_names import X, bundle, named, project, step
-from probes.graph.bundling import reseal
 
 __all__ = ["bundle", "project"]  # fixtures
 

@@ -17,12 +17,12 @@ import pytest
 from clew.errors import OptionError
 from clew.export import export
 from clew.export.csv import escape_formula
-from clew.export.plain import to_plain
-from clew.export.ztracevalues import json_value
-from clew.history.checks.leaf import leaves_of
-from clew.history.rows import row_of
-from history.writing import simple_run
+from clew.export.plain_data import to_plain
+from clew.export.ztrace_values import json_value
+from clew.reading.checks.leaves import leaves_of
+from clew.reading.rows import row_of
 from hostile.reading import READERS, command, surprises
+from reading.writing import simple_run
 
 LONG = 10**5000 + 1
 
@@ -173,10 +173,10 @@ def test_cells_can_be_left_raw(tmp_path: Path) -> None:
 
 def test_values_are_read_by_their_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal arrays are stored once: rows say nothing about memory."""
-    from clew.export import files
+    from clew.export import whole_files
 
-    monkeypatch.setattr(files, "BYTES", 8_000)
+    monkeypatch.setattr(whole_files, "BYTES", 8_000)
     run = simple_run(tmp_path / "runs", {"x": [np.zeros(1000)] * 10})
-    assert [len(block.rows) for block in files.read_blocks(run, "x")] == [1] * 10
-    monkeypatch.setattr(files, "BYTES", 1 << 20)
-    assert [len(block.rows) for block in files.read_blocks(run, "x")] == [10]
+    assert [len(block.rows) for block in whole_files.read_blocks(run, "x")] == [1] * 10
+    monkeypatch.setattr(whole_files, "BYTES", 1 << 20)
+    assert [len(block.rows) for block in whole_files.read_blocks(run, "x")] == [10]

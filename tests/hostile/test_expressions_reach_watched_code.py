@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.recorder import quiet
+from clew.recorder import quiet_threads
 
 
 def calls_of(run: Any) -> list[str]:
@@ -24,7 +24,7 @@ def calls_of(run: Any) -> list[str]:
 @pytest.fixture(autouse=True)
 def no_thread_stays_quiet() -> Any:
     yield
-    assert not quiet.threads
+    assert not quiet_threads.threads
 
 
 def test_a_property_of_a_watched_class_is_evaluated_and_not_recorded() -> None:

@@ -11,10 +11,10 @@ import pytest
 
 import clew
 from clew.errors import ClewError
+from graph.bundling import reseal
 from hostile.forging import ODD, _places, _replaced, _without
 from hostile.reading import command
 from hostile.test_trusted_names import X, bundle, forge, named, project, run, step
-from probes.graph.bundling import reseal
 
 __all__ = ["bundle", "project"]  # fixtures
 

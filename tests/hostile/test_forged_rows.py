@@ -11,10 +11,10 @@ import pytest
 
 import clew
 from clew.commands.main import main
-from clew.history.noted import check_annotation, id_name
-from history.writing import Written
+from clew.reading.annotations import check_annotation, id_name
 from hostile.forging import Row, copied, put_cell, read_flushes, write_flushes
 from hostile.reading import surprises
+from reading.writing import Written
 
 
 @pytest.fixture

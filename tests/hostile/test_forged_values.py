@@ -12,7 +12,7 @@ import pytest
 
 from clew.records import NotKept, Value
 from clew.values import decode
-from clew.values.arrowtables import read_table
+from clew.values.arrow_tables import read_table
 
 MEGABYTE = 1 << 20
 PART = memoryview(bytearray(8))

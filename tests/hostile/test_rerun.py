@@ -14,9 +14,9 @@ import pytest
 
 import clew
 from clew.errors import RerunError
-from clew.history.call import Call
+from clew.reading.call import Call
 from clew.recorder.fingerprints import code_hash, file_hash
-from history.writing import Written
+from reading.writing import Written
 
 PROGRAM = """\
 import pathlib

@@ -11,12 +11,12 @@ import pytest
 
 import clew
 from clew.commands.main import main
-from clew.history.run import Run
 from clew.page.report import make_report
 from clew.page.server import ANSWERS
+from clew.reading.run import Run
 from clew.recorder.fingerprints import file_hash
-from history.writing import Written
 from page.asking import Page, training
+from reading.writing import Written
 
 SECRET = "PASSWORD = 'correct horse battery staple'\n"
 CALL = "host-r0-100-0:1"

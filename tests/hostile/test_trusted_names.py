@@ -22,9 +22,9 @@ import numpy as np
 import pytest
 
 import clew
-from clew.probes.graph.bundle import allowed
-from clew.probes.graph.bundle.policy import Policy
-from probes.graph.bundling import project, reseal
+from clew.graph.bundle import allowed_names
+from clew.graph.bundle.policy import Policy
+from graph.bundling import project, reseal
 
 __all__ = ["project"]  # the fixture
 
@@ -103,7 +103,7 @@ FORBIDDEN = """
     sklearn.datasets:load_files sklearn.utils:Bunch sklearn.pipeline:Pipeline sklearn.externals:joblib joblib:load
     sklearn.preprocessing._function_transformer:FunctionTransformer sklearn.tree._tree:Tree sklearn.utils._joblib:Memory
     keras:utils tensorflow:io tensorflow:py_function tensorflow:numpy_function keras.saving:load_model
-    clew:load clew.probes.graph.bundle:load clew.probes.graph.operations:entered
+    clew:load clew.graph.bundle:load clew.graph.operations:entered
 """.split()
 
 
@@ -410,7 +410,7 @@ def test_what_the_list_admits_of_all_there_is_is_what_it_says_itself() -> None:
             if isinstance(home, str) and not isinstance(thing, np.ufunc):
                 assert home.lstrip("_") == module.__name__.lstrip("_"), whole
             assert not isinstance(thing, types.ModuleType)
-    listed = {f"{module}:{name}" for module, names in allowed.FUNCTIONS.items() for name in names}
+    listed = {f"{module}:{name}" for module, names in allowed_names.FUNCTIONS.items() for name in names}
     assert {name.lstrip("_").replace(":_", ":_") for name in admitted} <= listed
     assert looked > 50_000
 
@@ -422,7 +422,7 @@ def test_no_function_of_the_list_takes_a_file_or_a_command() -> None:
     import inspect
 
     taking = []
-    for module, names in allowed.FUNCTIONS.items():
+    for module, names in allowed_names.FUNCTIONS.items():
         try:
             found = importlib.import_module(module)
         except ImportError:
@@ -454,11 +454,11 @@ def test_the_members_of_plain_types_are_few_and_none_reaches_out() -> None:
         "to_pickle",
         "_",
     )
-    for kind in sorted(allowed.PLAIN | set(allowed.MEMBERS)):
+    for kind in sorted(allowed_names.PLAIN | set(allowed_names.MEMBERS)):
         module, _, name = kind.partition(":")
         is_here = importlib.util.find_spec(module.partition(".")[0]) is not None
         cls = getattr(importlib.import_module(module), name, None) if is_here else None
-        used = [member for member in dir(cls) if allowed.is_member(kind, member)]
+        used = [member for member in dir(cls) if allowed_names.is_member(kind, member)]
         assert not [member for member in used if member.startswith(reaching)], kind
 
 

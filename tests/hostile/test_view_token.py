@@ -26,7 +26,7 @@ from clew.page.access import Access
 from clew.page.server import make_app
 from clew.page.serving import Served
 from clew.page.shelf import Shelf
-from history.writing import simple_run
+from reading.writing import simple_run
 
 SOURCE = str(Path(__file__).parents[2] / "src")
 HOST = "http://127.0.0.1:8412"

@@ -12,7 +12,7 @@ from clew.page.access import Access
 from clew.page.server import make_app
 from clew.page.shelf import Shelf, run_id
 from clew.records import DELETED
-from history.writing import Written
+from reading.writing import Written
 
 TOKEN = "t" * 32
 HOST = "http://127.0.0.1:8412"

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-TYPES = Path(__file__).parents[2] / "src" / "clew" / "web" / "src" / "types.ts"
+TYPES = Path(__file__).parents[2] / "web" / "src" / "types.ts"
 _TOKEN = re.compile(r'"[^"]*"|[A-Za-z_]\w*|[{}\[\]()|<>,;:?]')
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clew.page import boxes
-from clew.page.boxes import box_of, picture_of
+from clew.page import value_boxes
+from clew.page.value_boxes import box_of, picture_of
 from clew.records import DELETED, Kept, NotKept, Summary
-from history.writing import simple_run
+from reading.writing import simple_run
 
 
 class Rude:
@@ -53,8 +53,8 @@ def test_no_user_code_runs() -> None:
 
 def test_a_large_value_in_a_list_is_not_read(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     run = simple_run(tmp_path, {"x": [np.zeros(100_000), np.ones(3)]})
-    monkeypatch.setattr("clew.store.valuetable.read_blob", lambda *_: pytest.fail("the blob was read"))
-    large, small = boxes.boxes_of_rows(run.tables, run.tables.table.rows_of("x"))
+    monkeypatch.setattr("clew.store.value_table.read_blob", lambda *_: pytest.fail("the blob was read"))
+    large, small = value_boxes.boxes_of_rows(run.tables, run.tables.table.rows_of("x"))
     assert (large["text"], large["shape"]) == ("float64 (100000,)", [100_000])
     assert small["text"] == "float64 (3,)"
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from history.writing import Written
 from page.asking import Page
 from page.contract import declared, misfits
+from reading.writing import Written
 
 QUESTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("Overview", "", {}),

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from clew.page import opened as opened_module
-from clew.page.opened import step_text
+from clew.page import open_run as opened_module
+from clew.page.open_run import step_text
 from clew.page.shelf import run_id
-from history.writing import Written
 from page.asking import Page
+from reading.writing import Written
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clew.errors import OptionError
-from clew.page.query import Query
+from clew.page.query_parameters import Query
 
 
 def test_numbers_given_by_a_program_mean_what_they_mean_in_an_address() -> None:

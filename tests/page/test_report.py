@@ -15,9 +15,9 @@ from clew.errors import OptionError, PageError, UnknownNameError
 from clew.page import server
 from clew.page.report import make_report
 from clew.page.shelf import run_id
-from history.writing import simple_run
 from page.asking import Page, training
 from page.contract import misfits
+from reading.writing import simple_run
 
 BUILT = (
     "<!doctype html><html><head><meta charset=utf-8><title>clew</title><style>a{}</style>"

@@ -11,8 +11,8 @@ import pytest
 
 from clew.page import server
 from clew.page.access import Access
-from history.writing import Written
 from page.asking import HOST, TOKEN, Page
+from reading.writing import Written
 
 QUESTION = "/api/runs"
 

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from clew.page.shelf import Shelf, run_id
-from history.writing import Written
 from page.asking import Page, training
+from reading.writing import Written
 
 
 def test_the_newest_run_is_first(base: Path) -> None:

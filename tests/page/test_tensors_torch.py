@@ -6,9 +6,9 @@ from pathlib import Path
 
 import torch
 
-from history.writing import simple_run
 from page.asking import Page
 from page.contract import misfits
+from reading.writing import simple_run
 
 
 def test_a_loss_that_is_still_a_tensor_is_a_curve(base: Path) -> None:

@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.probes import libraries
+from clew.instrument import library_code
 
 
 @pytest.fixture(autouse=True)
 def afresh() -> Iterator[None]:
-    libraries.is_library.cache_clear()
-    libraries._installed_into.cache_clear()
+    library_code.is_library.cache_clear()
+    library_code._installed_into.cache_clear()
     yield
-    libraries.is_library.cache_clear()
+    library_code.is_library.cache_clear()
 
 
 def made(path: Path, text: str = "") -> str:
@@ -46,12 +46,12 @@ def made(path: Path, text: str = "") -> str:
     ],
 )
 def test_what_is_installed_is_a_library(place: str) -> None:
-    assert libraries.is_library(place)
+    assert library_code.is_library(place)
 
 
 @pytest.mark.parametrize("place", ["train.py", "/home/me/project/train.py", "/home/me/app.zip/app/core.py"])
 def test_what_lies_anywhere_else_is_the_users(place: str) -> None:
-    assert not libraries.is_library(place)
+    assert not library_code.is_library(place)
 
 
 def test_a_file_that_is_linked_into_site_packages_is_a_library(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_file_that_is_linked_into_site_packages_is_a_library(tmp_path: Path) -
     package = tmp_path / "site-packages" / "numpy"
     package.mkdir(parents=True)
     (package / "core.py").symlink_to(kept)
-    assert libraries.is_library(str(package / "core.py"))
+    assert library_code.is_library(str(package / "core.py"))
 
 
 def test_a_folder_that_is_linked_into_site_packages_is_under_development(tmp_path: Path) -> None:
@@ -67,13 +67,13 @@ def test_a_folder_that_is_linked_into_site_packages_is_under_development(tmp_pat
     packages = tmp_path / "site-packages"
     packages.mkdir()
     (packages / "mine").symlink_to(source)
-    assert not libraries.is_library(str(packages / "mine" / "core.py"))
+    assert not library_code.is_library(str(packages / "mine" / "core.py"))
 
 
 def test_a_site_packages_that_is_kept_elsewhere_holds_libraries(tmp_path: Path) -> None:
     made(tmp_path / "store" / "six.py")
     (tmp_path / "site-packages").symlink_to(tmp_path / "store")
-    assert libraries.is_library(str(tmp_path / "site-packages" / "six.py"))
+    assert library_code.is_library(str(tmp_path / "site-packages" / "six.py"))
 
 
 def test_what_pip_has_put_beside_a_program_is_a_library_and_the_program_is_not(
@@ -83,7 +83,7 @@ def test_what_pip_has_put_beside_a_program_is_a_library_and_the_program_is_not(
     monkeypatch.syspath_prepend(str(tmp_path))
     own = [made(tmp_path / "train.py"), made(tmp_path / "mine" / "core.py")]
     installed = [made(tmp_path / "dep" / "core.py"), made(tmp_path / "single.py")]
-    assert [libraries.is_library(file) for file in own + installed] == [False, False, True, True]
+    assert [library_code.is_library(file) for file in own + installed] == [False, False, True, True]
 
 
 PROGRAM = """

@@ -12,7 +12,7 @@ import cloudpickle
 import pytest
 
 import clew
-from clew.probes import pickling
+from clew.instrument import pickling
 
 FUNCTIONS = """
 import functools, hashlib, sys

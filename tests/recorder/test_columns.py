@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.recorder import columns, numberlane, numbers
-from clew.recorder.columns import Chunk, Rows, joined, take
-from clew.recorder.live import LiveCall
+from clew.recorder import number_logs, packed_numbers, row_columns
+from clew.recorder.live_call import LiveCall
 from clew.recorder.plan import Plan, Thinning, Watched
 from clew.recorder.recorder import Recorder
+from clew.recorder.row_columns import Chunk, Rows, joined, take
 from clew.records import DELETED, Kind, Value
 
 WIDTH = 3
@@ -78,7 +78,7 @@ def in_both_lanes(monkeypatch: pytest.MonkeyPatch, logs: list[list[tuple[Any, in
     results = []
     for packed_from in (1, 10**9):
         with monkeypatch.context() as patch:
-            patch.setattr(columns, "_PACKED_FROM", packed_from)
+            patch.setattr(row_columns, "_PACKED_FROM", packed_from)
             results.append(rows_of(a_call(**options), logs))
     return results
 
@@ -117,8 +117,8 @@ def test_a_loop_gives_the_same_rows_in_both_lanes(
 def test_numbers_of_a_loop_are_judged_in_one_comparison(
     types: tuple[type, ...], base: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(numberlane, "_changed", None)
-    monkeypatch.setattr(numbers, "columns_of", None)
+    monkeypatch.setattr(number_logs, "_changed", None)
+    monkeypatch.setattr(packed_numbers, "columns_of", None)
     call = a_call()
     call.plan.base = base
     log = [(types[i % 2](i // 4), 1, i % 2) for i in range(1001)]
@@ -140,8 +140,8 @@ def test_each_name_of_a_kind_of_its_own_takes_the_quick_lane(values: list[Any]) 
     kinds = [float, int, bool, type(None)]
     log = [(value, kinds.index(type(value)), kinds.index(type(value))) for value in values]
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(columns, "_PACKED_FROM", 1)
-        monkeypatch.setattr("clew.recorder.numbers._STEPS", 1)
+        monkeypatch.setattr(row_columns, "_PACKED_FROM", 1)
+        monkeypatch.setattr("clew.recorder.packed_numbers._STEPS", 1)
         monkeypatch.setattr(Rows, "_plain_lane", None)
         quick = rows_of(a_call(width=4), [log])
         monkeypatch.undo()
@@ -215,7 +215,7 @@ def test_the_last_changes_come_when_the_call_is_over_in_their_order() -> None:
 @given(logs=st.lists(LOGS, max_size=4))
 def test_chunks_joined_give_the_rows_of_chunks_one_by_one(logs: list[Any]) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(columns, "_PACKED_FROM", 1)
+        monkeypatch.setattr(row_columns, "_PACKED_FROM", 1)
         found = []
         for how in (joined, list):
             call, rows = a_call(), Rows(itertools.count())
@@ -238,7 +238,7 @@ def test_changes_lie_between_two_drains() -> None:
 
 @pytest.mark.parametrize("packed_from", [1, 1000])
 def test_changes_lie_between_the_calls_inside(monkeypatch: pytest.MonkeyPatch, packed_from: int) -> None:
-    monkeypatch.setattr(columns, "_PACKED_FROM", packed_from)
+    monkeypatch.setattr(row_columns, "_PACKED_FROM", packed_from)
     call, rows = a_call(), Rows(itertools.count())
     call.moment(100)
     call.moment(200)

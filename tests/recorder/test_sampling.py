@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import clew
-from clew.recorder import columns, sampling
-from clew.recorder.columns import Rows, pieces, take
-from clew.recorder.live import LiveCall
+from clew.recorder import log_sampling, row_columns
+from clew.recorder.live_call import LiveCall
 from clew.recorder.plan import Plan, Watched
 from clew.recorder.recorder import Recorder
+from clew.recorder.row_columns import Rows, pieces, take
 
 #: What happens to a log, in any order: a change, a call that begins inside, a look, one that is kept waiting, a flush.
 EVENTS = st.lists(
@@ -50,8 +50,8 @@ class Log:
 
     def look(self, clock: Callable[[], int]) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sampling, "time", SimpleNamespace(time_ns=clock))
-            sampling._note_length(self.call)
+            patch.setattr(log_sampling, "time", SimpleNamespace(time_ns=clock))
+            log_sampling._note_length(self.call)
 
     def look_late(self) -> None:
         """The program goes on between the first reading of the clock and the second."""
@@ -59,7 +59,7 @@ class Log:
 
         def clock() -> int:
             next(steps)()
-            return next(itertools.islice(self.ticks, sampling._AT_ONCE // 10, None))
+            return next(itertools.islice(self.ticks, log_sampling._AT_ONCE // 10, None))
 
         self.look(clock)
 
@@ -86,7 +86,7 @@ def test_every_change_happened_within_its_span(events: list[str], items_at_once:
         "flush": log.flush,
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns, "items_at_once", lambda log, most: items_at_once)
+        patch.setattr(row_columns, "items_at_once", lambda log, most: items_at_once)
         for event in events:
             happens[event]()
             if items_at_once < len(events):  # pieces end at looks
@@ -99,7 +99,7 @@ def test_every_change_happened_within_its_span(events: list[str], items_at_once:
 
 
 def test_pieces_of_large_values_that_no_look_divides_are_spread_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "items_at_once", lambda log, most: 4)
+    monkeypatch.setattr(row_columns, "items_at_once", lambda log, most: 4)
     log = Log()
     for _ in range(16):
         log.change()
@@ -127,7 +127,7 @@ def test_a_look_while_pairs_are_taken_counts_for_nothing() -> None:
     plan = Plan("f", "m", "f.py", 1, (Watched("x"),), [1], [False])
     call = LiveCall(plan, Recorder(Path("unused")), ())
     call.takes = 1
-    sampling._note_length(call)
+    log_sampling._note_length(call)
     assert call.samples is None
 
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.recorder import traces
+from clew.recorder import call_log_rows
+from clew.recorder.call_log import ENTER, NO_CALL, NO_LIMIT, RAISE, RETURN, WAYS, Trace, Way
+from clew.recorder.call_log_rows import LeanRows
 from clew.recorder.plan import Plan, Watched
 from clew.recorder.recorder import Recorder
-from clew.recorder.trace import ENTER, NO_CALL, NO_LIMIT, RAISE, RETURN, WAYS, Trace, Way
-from clew.recorder.traces import LeanRows
 
 
 def a_plan(name: str, arguments: int) -> Plan:
@@ -102,7 +102,7 @@ def test_the_quick_way_gives_what_the_careful_one_gives(
     events = [event for place, event in enumerate(log) if place not in lost or event[0] % 4 == ENTER]
     cuts = sorted(min(cut, len(events)) for cut in cuts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(traces, "_FEW", 2)
+        patch.setattr(call_log_rows, "_FEW", 2)
         quick = read(events, cuts, depth)
         patch.setattr(LeanRows, "_may_be_quick", lambda self, trace: False)
         assert read(events, cuts, depth) == quick

@@ -16,7 +16,7 @@ class FakeChange:
 
 @dataclass(eq=False)
 class FakeCall:
-    """A call with the attributes of `clew.history.Call` that a drawing asks for."""
+    """A call with the attributes of `clew.reading.Call` that a drawing asks for."""
 
     function: str = "f"
     args: dict[str, Any] = field(default_factory=dict)

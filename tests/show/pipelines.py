@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from clew.history.trace import Trace
+from clew.reading.trace import Trace
 from clew.records import Kept, NotKept, Object, Passage, Summary, TraceFacts
 
 IMAGE = np.arange(6 * 8 * 3, dtype=np.uint8).reshape(6, 8, 3)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from clew.show.columns import Column, Columns
+from clew.show.table_layout import Column, Columns
 
 COLUMNS = [
     Column("name", folds=True, least=12),

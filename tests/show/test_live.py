@@ -16,8 +16,8 @@ import pytest
 
 from clew import trouble
 from clew.records import DELETED
-from clew.show import live
-from clew.show.live import LivePrinter
+from clew.show import live_printer
+from clew.show.live_printer import LivePrinter
 from show.fakes import FakeNode
 
 
@@ -173,7 +173,7 @@ def test_roots_fold_and_closing_says_how_many(printer: LivePrinter, stream: Stre
 def test_a_long_call_is_shown_as_it_goes_on(
     printer: LivePrinter, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "HELD_LINES", 10)
+    monkeypatch.setattr(live_printer, "HELD_LINES", 10)
     called(printer, FakeNode("f"))
     second_text = FakeNode("f")
     printer.begin(second_text)
@@ -190,13 +190,13 @@ def test_a_slow_call_is_shown_as_it_goes_on(
 ) -> None:
     called(printer, FakeNode("f"))
     second_text = FakeNode("f")
-    monkeypatch.setattr(live, "HELD_SECONDS", -1)
+    monkeypatch.setattr(live_printer, "HELD_SECONDS", -1)
     printer.begin(second_text)
     assert len(stream.lines) == 3
 
 
 def test_a_count_is_reported_in_time(printer: LivePrinter, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "COUNTED_SECONDS", -1)
+    monkeypatch.setattr(live_printer, "COUNTED_SECONDS", -1)
     for i in range(3):
         called(printer, FakeNode("f"), i)
     assert stream.lines[2:] == ["… 1 more like it, 1.2 ms, last → 1", "… 1 more like it, 1.2 ms, last → 2"]
@@ -321,7 +321,7 @@ def test_no_thread_waits_for_a_slow_stream(monkeypatch: pytest.MonkeyPatch) -> N
             assert go_on.wait(10)
             return super().write(text)
 
-    monkeypatch.setattr(live, "WAITING", 50)
+    monkeypatch.setattr(live_printer, "WAITING", 50)
     stream = Slow()
     printer = LivePrinter(stream)
     stuck = threading.Thread(target=called, args=(printer, FakeNode("first")))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from clew.history.run import Run
-from history.writing import Written, simple_run
+from clew.reading.run import Run
+from reading.writing import Written, simple_run
 
 EVIL = "<script>alert('x')</script><img src=x onerror=\"alert(1)\">&amp;"
 ALLOWED = {"div", "b", "i", "p", "br", "ul", "li", "table", "tr", "td", "th", "svg", "polyline", "rect"}

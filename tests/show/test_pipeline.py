@@ -13,7 +13,7 @@ from PIL import Image
 
 from clew.records import Kept, NotKept, Object, Summary
 from clew.show.pipeline import text
-from clew.show.pipelinevalues import value_rows
+from clew.show.pipeline_values import value_rows
 from clew.values import capture, decode
 from show.pipelines import IMAGE, passage, trace_of, whole
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from clew.show.pipeline import text
-from clew.show.pipelinevalues import value_rows
+from clew.show.pipeline_values import value_rows
 from show.pipelines import passage, trace_of
 
 

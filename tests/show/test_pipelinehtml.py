@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clew.history.trace import Trace
-from clew.show import pipelinehtml
+from clew.reading.trace import Trace
+from clew.show import pipeline_html
 from clew.show.pipeline import text
-from clew.show.pipelinehtml import html
+from clew.show.pipeline_html import html
 from show.pipelines import IMAGE, passage, trace_of, whole
 
 PARTS: list[Callable[[Trace], Any]] = [
@@ -137,7 +137,7 @@ def test_a_call_that_raised_is_open_however_long() -> None:
 
 
 def test_pictures_end_where_the_page_would_grow_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipelinehtml, "PICTURES", 1000)
+    monkeypatch.setattr(pipeline_html, "PICTURES", 1000)
     shown = trace_of(*(passage(outputs={"image": IMAGE}, started=i) for i in range(20)))
     page = html(shown)
     assert 0 < page.count("<img") < 20 and "not drawn" in page

@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 
 from clew.show.overview import name_line
 from clew.show.table import change_lines, functions_table, names_table, run_head, runs_table
-from history.writing import simple_run
+from reading.writing import simple_run
 
 
 def text_of(table: RenderableType) -> str:

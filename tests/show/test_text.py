@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from clew.records import DELETED, Kept, NotKept, Object, Summary
-from clew.show.text import brief, duration, ending, printable
+from clew.text.brief import brief, duration, ending, printable
 
 
 @pytest.mark.parametrize(

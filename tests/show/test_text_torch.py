@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from clew.show.text import brief
+from clew.text.brief import brief
 
 
 @pytest.mark.parametrize(

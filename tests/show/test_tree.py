@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clew.show.marks import LEVELS, Pen
 from clew.show.tree import tree_lines, tree_text, write_tree
+from clew.show.tree_lines import LEVELS, Pen
 from show.fakes import FakeCall, FakeChange, FakeTree
 
 

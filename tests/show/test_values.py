@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from clew.records import DELETED, Kept, NotKept, Object, Summary
-from clew.show.values import Look, change_line, value_line
+from clew.text.values import Look, change_line, value_line
 
 
 def summary_only(**known: Any) -> NotKept:

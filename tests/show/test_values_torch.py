@@ -9,7 +9,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from clew.show.values import Look, change_line, value_line
+from clew.text.values import Look, change_line, value_line
 
 
 def test_a_tensor_is_one_line() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clew.store.graphs import graph_text, read_graphs, write_graph
+from clew.store.graph_files import graph_text, read_graphs, write_graph
 
 DRAWING: dict[str, Any] = {
     "name": "pipeline",

@@ -11,7 +11,7 @@ import pytest
 
 from clew.records import Kept
 from clew.values import capture, parse_keep
-from history.writing import simple_run
+from reading.writing import simple_run
 
 
 def ids(run: Any) -> tuple[Any, list[int]]:
@@ -22,7 +22,7 @@ def ids(run: Any) -> tuple[Any, list[int]]:
 def test_an_outline_has_everything_but_the_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = simple_run(tmp_path, {"x": [np.zeros((500, 20)), "text", capture(np.ones(5), parse_keep("summary")).value]})
     shard, value_ids = ids(run)
-    monkeypatch.setattr("clew.store.valuetable.read_blob", lambda *_: pytest.fail("the blob was read"))
+    monkeypatch.setattr("clew.store.value_table.read_blob", lambda *_: pytest.fail("the blob was read"))
     array, text, summary = shard.outlines(value_ids)
     assert (array.value.summary.shape, array.value.summary.dtype, array.value.kept) == ((500, 20), "float64", Kept.FULL)
     assert array.stored > 80_000
@@ -60,7 +60,7 @@ def test_a_nan_is_a_number_and_other_values_are_not(tmp_path: Path) -> None:
 
 
 def test_some_texts_of_a_column_are_read_without_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from history.writing import Written
+    from reading.writing import Written
 
     writer = Written(tmp_path)
     shard = writer.shard()

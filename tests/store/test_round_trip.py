@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.records import Function, Kept, Kind, Note, Site, Summary, Value
-from clew.store.columns import Changes
 from clew.store.flush import CallEnd, CallStart, ChangeColumns, Flush, Span
 from clew.store.format import FORMAT, NO_STEP, schema
 from clew.store.reader import RunReader, ShardReader
+from clew.store.shard_columns import Changes
 from store.making import array, array_value, changes, first_flush, new_run, new_writer, only_shard, records
 
 

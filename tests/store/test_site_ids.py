@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clew.history import Run
+from clew.reading import Run
 from clew.records import Function, Kind, Site
 from clew.store.flush import CallStart, ChangeColumns, Flush, Span
 from clew.store.writer import ShardWriter
-from history.writing import Written
+from reading.writing import Written
 
 
 def write(folder: Path, first: int, batches: int) -> None:

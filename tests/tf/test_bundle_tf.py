@@ -16,9 +16,9 @@ import tensorflow as tf
 
 import clew
 from clew.errors import GraphError, OptionError
-from clew.probes.graph.bundle.layout import Bundle
-from clew.probes.graph.bundle.summary import described
-from probes.graph.bundling import project, python, reseal, write
+from clew.graph.bundle.layout import Bundle
+from clew.graph.bundle.summary import described
+from graph.bundling import project, python, reseal, write
 
 __all__ = ["project"]  # the fixture
 
@@ -258,7 +258,7 @@ def test_a_saved_model_and_a_keras_file_each_need_to_be_named(models: Any, proje
 
 
 def test_functions_that_reach_for_files_need_somebodys_word() -> None:
-    from clew.probes.graph.bundle.allowed import is_allowed
+    from clew.graph.bundle.allowed_names import is_allowed
 
     assert is_allowed("tensorflow.nn:softmax") and is_allowed("tensorflow:cast") and is_allowed("keras.ops:mean")
     for name in (

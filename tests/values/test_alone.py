@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis.extra import numpy as hnp
 
-from clew.values import AUTO, LIGHT, base, capture
+from clew.values import AUTO, LIGHT, adapters, capture
 from clew.values.capture import Capture
 
 
@@ -33,7 +33,7 @@ def test_an_array_by_itself_is_captured_as_by_the_walk(array: np.ndarray) -> Non
 
 def test_plain_arrays_do_take_the_quick_way() -> None:
     capture(np.zeros(3))
-    alone = base.alone_of(id(np.ndarray))
+    alone = adapters.alone_of(id(np.ndarray))
     assert alone is not None
     assert isinstance(alone(np.zeros(3), AUTO), Capture)
 
@@ -49,7 +49,7 @@ TEXTS = np.array(["a"], "T" if hasattr(np.dtypes, "StringDType") else "U")
 )
 def test_other_arrays_take_the_walk(array: np.ndarray) -> None:
     capture(np.zeros(3))  # so that the type is known
-    alone = base.alone_of(id(np.ndarray))
+    alone = adapters.alone_of(id(np.ndarray))
     assert alone is not None
     assert alone(array, AUTO) is None
 

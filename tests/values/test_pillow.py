@@ -11,7 +11,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from clew.records import Kept, NotKept, Object
-from clew.values import Keep, base, capture, decode, pillow
+from clew.values import Keep, adapters, capture, decode, pillow
 
 PIXELS = np.arange(5 * 7 * 3, dtype=np.uint8).reshape(5, 7, 3)
 PICTURE = Image.fromarray(PIXELS)
@@ -260,5 +260,5 @@ def test_a_change_in_an_image_of_a_users_class_is_seen() -> None:
 
 
 def test_a_class_that_is_no_image_is_not_claimed() -> None:
-    assert base.LIBRARIES["PIL"] == "clew.values.pillow"
+    assert adapters.LIBRARIES["PIL"] == "clew.values.pillow"
     assert pillow.claim(ImageDraw.ImageDraw) is None

@@ -10,7 +10,7 @@ import pytest
 
 from clew import trouble
 from clew.records import Kept
-from clew.values import base, capture, decode
+from clew.values import adapters, capture, decode
 
 
 def test_importing_the_room_loads_no_library() -> None:
@@ -41,7 +41,7 @@ def test_an_adapter_that_fails_costs_only_its_own_value(capsys: pytest.CaptureFi
         raise KeyError("inside the adapter")
 
     trouble.forget()
-    base.register(Odd, look=look)
+    adapters.register(Odd, look=look)
     found = capture([1, Odd(), Odd()])
     assert found.value.kept is Kept.PART
     back = decode(found.value).part
@@ -59,7 +59,7 @@ def test_a_value_that_changes_all_the_time_is_opaque_and_says_so() -> None:
         calls.append(1)
         raise RuntimeError("dictionary changed size during iteration")
 
-    base.register(Restless, look=look)
+    adapters.register(Restless, look=look)
     found = capture(Restless())
     assert found.value.kept is Kept.OPAQUE and found.value.why == "changing while looked at"
     assert len(calls) > 1
@@ -77,8 +77,8 @@ def test_an_adapter_of_another_package_is_used(monkeypatch: pytest.MonkeyPatch) 
         def claim(cls: type) -> Any:
             if cls is not Thing:
                 return None
-            return base.Handler(
-                None, lambda obj, walk: base.Node("foreignlib.Thing", "foreignlib.thing", note={"n": obj.n})
+            return adapters.Handler(
+                None, lambda obj, walk: adapters.Node("foreignlib.Thing", "foreignlib.thing", note={"n": obj.n})
             )
 
     class Entry:
@@ -86,10 +86,10 @@ def test_an_adapter_of_another_package_is_used(monkeypatch: pytest.MonkeyPatch) 
         def load() -> Any:
             return Adapter
 
-    monkeypatch.setattr(base, "_entry_points", {"foreignlib": Entry})
+    monkeypatch.setattr(adapters, "_entry_points", {"foreignlib": Entry})
     monkeypatch.setitem(sys.modules, "foreignlib", object())
     assert decode(capture([Thing(5)]).value) == [("thing", 5)]
-    base._loaded.pop("foreignlib")
+    adapters._loaded.pop("foreignlib")
 
 
 def test_an_adapter_that_does_not_load_is_said_once(
@@ -104,9 +104,9 @@ def test_an_adapter_that_does_not_load_is_said_once(
             raise ImportError("no such thing")
 
     trouble.forget()
-    monkeypatch.setattr(base, "_entry_points", {"brokenlib": Entry})
+    monkeypatch.setattr(adapters, "_entry_points", {"brokenlib": Entry})
     monkeypatch.setitem(sys.modules, "brokenlib", object())
     assert capture(Thing()).value.kept is Kept.FULL
     assert capture(object()).value.kept is Kept.OPAQUE
     assert capsys.readouterr().err.count("brokenlib") == 1
-    base._loaded.pop("brokenlib")
+    adapters._loaded.pop("brokenlib")

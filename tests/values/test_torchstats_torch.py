@@ -18,10 +18,10 @@ from xxhash import xxh3_128_digest
 
 from clew.records import Summary
 from clew.values import LIGHT, capture, parse_keep, summary_of
+from clew.values.array_stats import describe
 from clew.values.dtypes import numbers_from
-from clew.values.stats import describe
-from clew.values.torchstats import _BLOCK, _ROW, _fill_from_device, summarise
-from clew.values.torchstats import described as described_from_pieces
+from clew.values.tensor_stats import _BLOCK, _ROW, _fill_from_device, summarise
+from clew.values.tensor_stats import described as described_from_pieces
 
 NAN, INF = math.nan, math.inf
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from clew.export import export
-from history.writing import Written
+from reading.writing import Written
 
 SLICES = """async () => {
     const found = await window.app.trace.engine.query("select name, ts, dur, depth from slice order by ts, dur desc")

@@ -13,7 +13,7 @@ import pytest
 from clew.page import serving
 from clew.page.serving import Served
 from clew.page.shelf import Shelf, run_id
-from history.writing import simple_run
+from reading.writing import simple_run
 
 
 @pytest.fixture

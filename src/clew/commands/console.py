@@ -28,7 +28,7 @@ def console() -> Console:
 
 def print_json(item: Any) -> None:
     """For machines: strict JSON in ASCII."""
-    from clew.export.plain import to_plain
+    from clew.export.plain_data import to_plain
 
     print(json.dumps(to_plain(item), allow_nan=False, indent=2))
 

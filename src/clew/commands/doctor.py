@@ -116,7 +116,7 @@ def _rewriting() -> tuple[bool | None, str, str]:
     """What the engine's test of itself says of this Python."""
     if env.threads_run_freely():
         return None, "not tried", ""
-    from clew.probes.lines import selftest
+    from clew.instrument import selftest
 
     blind = selftest.failure(loudly=False)
     if blind:
@@ -146,7 +146,7 @@ def _folder(folder: Path) -> tuple[bool, str, str]:
 
 
 def _show(findings: list[Finding]) -> None:
-    from clew.show.columns import Column, Columns
+    from clew.show.table_layout import Column, Columns
 
     marks = {True: "ok", False: "WRONG", None: "-"}
     table = Columns([Column(), Column(), Column(folds=True)])

@@ -40,7 +40,7 @@ def add(subparsers: Any) -> None:
 def main(args: argparse.Namespace) -> int:
     from clew.commands.show import chosen
     from clew.export import export, writer
-    from clew.history import open_run
+    from clew.reading import open_run
 
     writer(args.to)  # a format that does not exist is said before a long run is opened
     run = open_run(args.run)

@@ -9,7 +9,7 @@ from clew.commands.console import print_json
 if TYPE_CHECKING:
     import argparse
 
-    from clew.probes.graph.bundle.layout import Bundle
+    from clew.graph.bundle.layout import Bundle
 
 
 _MOST = 200  # lines of a section
@@ -34,8 +34,8 @@ def add(subparsers: Any) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from clew.probes.graph.bundle.layout import Bundle
-    from clew.probes.graph.bundle.summary import described
+    from clew.graph.bundle.layout import Bundle
+    from clew.graph.bundle.summary import described
 
     bundle = Bundle(args.bundle)
     if args.test:
@@ -51,7 +51,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _code(bundle: Bundle, name: str) -> str:
-    from clew.probes.graph.bundle.layout import damaged
+    from clew.graph.bundle.layout import damaged
 
     try:
         return bundle.text(name)
@@ -61,8 +61,8 @@ def _code(bundle: Bundle, name: str) -> str:
 
 def _test(bundle: Bundle, trusted: bool, as_json: bool) -> int:
     from clew.errors import GraphError
-    from clew.probes.graph.bundle import schema, selftest
-    from clew.probes.graph.bundle.layout import as_it_should_be
+    from clew.graph.bundle import schema, selftest
+    from clew.graph.bundle.layout import as_it_should_be
 
     if not trusted:
         what = f"{bundle.path} is a program, and --test runs it."
@@ -82,7 +82,7 @@ def _test(bundle: Bundle, trusted: bool, as_json: bool) -> int:
 
 def say(lines: list[str], *, whole: bool = False) -> None:
     """Line by line. What a bundle says of itself cannot pretend to be a line of ours, or act on the terminal."""
-    from clew.show.text import printable
+    from clew.text.brief import printable
 
     for line in lines:
         cut = line if whole or len(line) <= _LONGEST else f"{line[:_LONGEST]}… (--json has all)"
@@ -91,7 +91,7 @@ def say(lines: list[str], *, whole: bool = False) -> None:
 
 def lines(found: dict[str, Any]) -> list[str]:
     """The same as text."""
-    from clew.show.text import byte_size
+    from clew.text.brief import byte_size
 
     inputs = ", ".join(f"{one['name']}{' (optional)' if one['optional'] else ''}" for one in found["inputs"])
     shown = [
@@ -135,6 +135,6 @@ def _guard(one: dict[str, Any]) -> str:
 
 
 def _file(one: dict[str, Any]) -> str:
-    from clew.show.text import byte_size
+    from clew.text.brief import byte_size
 
     return f"{one['sha256'][:12]}  {byte_size(one['size']):>9}  {one['name']}"

@@ -33,8 +33,8 @@ def add(subparsers: Any) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from clew.commands.inspect import say
-    from clew.probes.graph.bundle import environment, schema
-    from clew.probes.graph.bundle.layout import Bundle, as_it_should_be
+    from clew.graph.bundle import environment, schema
+    from clew.graph.bundle.layout import Bundle, as_it_should_be
 
     bundle = Bundle(args.bundle)
     with as_it_should_be(bundle.path):

@@ -167,7 +167,7 @@ def _reader_went_away() -> int:
 
 
 def _say(message: str, status: int = 2) -> int:
-    from clew.show.text import printable
+    from clew.text.brief import printable
 
     sys.stdout.flush()
     print("\n".join(map(printable, f"clew: {message}".split("\n"))), file=sys.stderr)  # it may name what a run holds

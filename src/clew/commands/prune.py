@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clew.history.run import Run
+    from clew.reading.run import Run
 
 DAY = 86_400
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": DAY, "w": 7 * DAY}
@@ -53,8 +53,8 @@ def main(args: argparse.Namespace) -> int:
 
 def _chosen(runs: list[Run], args: argparse.Namespace) -> list[Run]:
     from clew.errors import OptionError
-    from clew.sizes import parse_size
     from clew.store.removal import size_on_disk
+    from clew.text.sizes import parse_size
 
     if not (args.older_than or args.status or args.larger_than or args.total):
         what = "`clew prune` was not told which runs to delete."

@@ -18,7 +18,7 @@ from pathlib import Path
 from clew import env, recording, trouble
 from clew.commands.launch import Words
 from clew.errors import OptionError
-from clew.recorder import children
+from clew.recorder import child_processes
 from clew.records import Note
 
 LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch")
@@ -101,7 +101,7 @@ def _wait_for(launch: Path) -> Path | None:
         except OSError:
             folder = None
         # Of one machine no two launches write to one place. Of several, the run before may have been told there.
-        if folder is not None and (_is_on_one_machine() or children.is_going_on(folder)):
+        if folder is not None and (_is_on_one_machine() or child_processes.is_going_on(folder)):
             return folder
         time.sleep(0.02)
     return None

@@ -28,8 +28,8 @@ def add(subparsers: Any) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from clew.history import open_run
     from clew.page.report import make_report
+    from clew.reading import open_run
 
     without = [part.strip() for given in args.without for part in given.split(",") if part.strip()]
     names = [name.strip() for name in args.names.split(",") if name.strip()] if args.names else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clew.history.run import Run
+    from clew.reading.run import Run
 
 EXAMPLES = [
     "clew rm latest",
@@ -28,7 +28,7 @@ def add(subparsers: Any) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from clew.history import open_run
+    from clew.reading import open_run
 
     runs = {run.path: run for run in map(open_run, args.runs)}  # all of them are there before any is deleted
     return delete(list(runs.values()), dry_run=args.dry_run, force=args.force)
@@ -37,8 +37,8 @@ def main(args: argparse.Namespace) -> int:
 def delete(runs: list[Run], *, dry_run: bool, force: bool) -> int:
     """Delete runs, a line each. 1 if one of them could not be."""
     from clew.errors import ClewError
-    from clew.show.text import byte_size
     from clew.store.removal import check_removable, remove_run, size_on_disk
+    from clew.text.brief import byte_size
 
     status, total = 0, 0
     for run in runs:

@@ -20,11 +20,11 @@ from typing import Any
 from clew import env, recording, trouble
 from clew.commands import launch, ranks, shadows
 from clew.errors import OptionError
-from clew.probes.lines import source
-from clew.probes.lines.program import Program, parse_request, split
+from clew.instrument import source
 from clew.probes.model_requests import ModelsToCome, parse_model
-from clew.recorder import children
-from clew.recorder.endings import traceback_of
+from clew.probes.watch.unchanged_program import Program, parse_request, split
+from clew.recorder import child_processes
+from clew.recorder.how_calls_end import traceback_of
 from clew.records import Note
 
 EXAMPLES = [
@@ -204,7 +204,7 @@ def _tell_children(args: argparse.Namespace) -> None:
     """Children that multiprocessing starts afresh (`spawn`, `forkserver`) are instrumented as this process is."""
     if args.watch or args.follow:
         requests = {name: getattr(args, name) for name in (*_FOR_CHILDREN, *_FOR_FOLLOWING_CHILDREN)}
-        children.tell(__name__, lambda: requests)
+        child_processes.tell(__name__, lambda: requests)
 
 
 def arrive(requests: dict[str, Any]) -> None:
@@ -272,8 +272,8 @@ class _Through(AbstractContextManager[Any]):
 def _follows(args: argparse.Namespace) -> Any:
     if not args.follow:
         return None
-    from clew.probes.calls import following
-    from clew.probes.calls.program import Follows
+    from clew.probes.follow import following
+    from clew.probes.follow.unchanged_program import Follows
 
     names = tuple(split(args.names)) if args.names.strip() else ()
     how = following(names, depth=args.depth, only=args.only, skip=args.skip, show=not args.no_show, keep=args.keep)

@@ -12,8 +12,8 @@ from clew.errors import GraphError
 if TYPE_CHECKING:
     import argparse
 
-    from clew.probes.graph import Graph
-    from clew.probes.graph.results import Mapped
+    from clew.graph import Graph
+    from clew.graph.mapping.results import Mapped
 
 _SHOWN = 5  # failures that are told of one by one
 
@@ -55,7 +55,7 @@ def add(subparsers: Any) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from clew.probes.graph.rowfiles import RowFiles
+    from clew.graph.mapping.row_files import RowFiles
 
     if args.address and args.engine != "dask":
         raise GraphError("bad-option", "--address is of a Dask scheduler.", "Say --engine dask, too.")
@@ -78,7 +78,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _loaded(args: argparse.Namespace) -> Graph:
-    from clew.probes.graph.bundle import load
+    from clew.graph.bundle import load
 
     try:
         # As with `python FILE`, whoever says this means that it shall run; --trusted holds it to what they know.

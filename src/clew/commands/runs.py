@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from clew.commands.console import console, print_json
 
 if TYPE_CHECKING:
-    from clew.history.run import Run
+    from clew.reading.run import Run
 
 EXAMPLES = [
     "clew runs --last 5",
@@ -45,8 +45,8 @@ def main(args: argparse.Namespace) -> int:
 def readable_runs(folder: str | None, last: int | None = None) -> tuple[list[Run], list[str]]:
     """The runs that open, and why others do not: one bad folder must not hide the rest."""
     from clew.errors import ClewError, NotARunError, OptionError
-    from clew.history.find import run_folders
-    from clew.history.run import Run
+    from clew.reading.run import Run
+    from clew.reading.run_lookup import run_folders
 
     if last is not None and last < 1:
         raise OptionError("last", f"--last {last} asks for nothing.", "Give a number of runs, 1 or more.")

@@ -18,7 +18,7 @@ from contextlib import suppress
 from clew import env, metadata
 
 #: What is imported while a program is recorded, and when a run closes: all modules of these packages, and these.
-_PACKAGES = ("history", "recorder", "show", "store", "values", "probes.calls", "probes.lines")
+_PACKAGES = ("reading", "recorder", "show", "store", "text", "values", "instrument", "probes.follow", "probes.watch")
 _LATE = (
     "importlib.metadata", "multiprocessing.context", "multiprocessing.process", "multiprocessing.util", "numpy", "pdb",
     "platform", "pyarrow.ipc", "subprocess", "traceback", "wrapt",

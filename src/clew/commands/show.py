@@ -13,10 +13,10 @@ from clew.commands.console import console, print_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clew.history.item import Item
-    from clew.history.run import Run
-    from clew.history.series import Series
-    from clew.history.trace import StageCall, Trace
+    from clew.reading.item_path import Item
+    from clew.reading.run import Run
+    from clew.reading.series import Series
+    from clew.reading.trace import StageCall, Trace
     from clew.show.overview import NameLine
 
 NAMES = 50  # shown of a run that has many
@@ -54,8 +54,8 @@ def add(subparsers: Any) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from clew.history import open_run
-    from clew.values.base import read_without
+    from clew.reading import open_run
+    from clew.values.adapters import read_without
 
     if not args.json:
         read_without("torch")
@@ -92,7 +92,7 @@ def chosen(run: Run, wanted: list[str]) -> list[str]:
 
 def _overview(run: Run, everything: bool) -> None:
     from clew.show.table import functions_table, names_table, run_head
-    from clew.show.text import printable
+    from clew.text.brief import printable
 
     out = console()
     out.print(run_head(run))
@@ -121,7 +121,7 @@ def _lines(run: Run, names: list[str]) -> Iterator[NameLine]:
 
 
 def _ledger(run: Run, out: Any) -> None:
-    from clew.show.text import printable
+    from clew.text.brief import printable
 
     for line in str(run.ledger).splitlines():
         out.print(f"  {printable(line)}")
@@ -129,7 +129,7 @@ def _ledger(run: Run, out: Any) -> None:
 
 def _changes(series: list[Series], everything: bool) -> None:
     from clew.show.table import change_lines
-    from clew.show.text import changes, printable
+    from clew.text.brief import changes, printable
 
     width = get_terminal_size().columns if sys.stdout.isatty() else 134
     for place, one in enumerate(series):

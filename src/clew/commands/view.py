@@ -56,7 +56,7 @@ def main(args: argparse.Namespace) -> int:
 
 def _folder(name: str, made: ExitStack) -> Path:
     """Of a run that can be opened; else an error, before anything is served."""
-    from clew.history import open_run
+    from clew.reading import open_run
 
     return _drawn(name, made) if _is_bundle(name) else open_run(name).path
 
@@ -70,10 +70,10 @@ def _drawn(name: str, made: ExitStack) -> Path:
     """A saved graph as a run that has nothing but its drawing, in a folder that goes when the page does."""
     from pathlib import Path
 
-    from clew.probes.graph.bundle.layout import Bundle
-    from clew.probes.graph.bundle.sketch import sketched
+    from clew.graph.bundle.layout import Bundle
+    from clew.graph.bundle.untrusted_view import sketched
     from clew.store.folder import write_meta
-    from clew.store.graphs import graph_text, write_graph
+    from clew.store.graph_files import graph_text, write_graph
 
     bundle = Bundle(name)
     drawing = sketched(bundle).drawing()

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clew.compare.result import Diff
-    from clew.history.run import Run
+    from clew.compare.diff_result import Diff
+    from clew.reading.run import Run
 
 __all__ = ["diff"]
 
@@ -42,7 +42,7 @@ def diff(
     them is given. `ignore` and `only` are patterns of names (`loss`), functions (`train`) or both (`train.loss`);
     `map` gives the names that `b` uses for names of `a`. With `common`, only what both runs have is judged.
     """
-    from clew.compare.result import Diff
+    from clew.compare.diff_result import Diff
     from clew.compare.settings import Settings
 
     settings = Settings.of(
@@ -62,8 +62,8 @@ def diff(
 def _open_run(source: Any) -> Run:
     """Open what `clew.open` takes; `source` may also be an open run, or a run that is being recorded."""
     from clew.errors import OptionError
-    from clew.history import open_run
-    from clew.history.run import Run
+    from clew.reading import open_run
+    from clew.reading.run import Run
 
     if isinstance(source, Run):
         return source

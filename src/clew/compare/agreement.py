@@ -9,7 +9,7 @@ import numpy as np
 
 from clew.compare.comparison import json_step, json_value
 from clew.compare.judge import Agreement, split_place
-from clew.history.steps import plain_step
+from clew.reading.steps import plain_step
 
 if TYPE_CHECKING:
     from clew.compare.comparison import Comparison

@@ -18,7 +18,7 @@ import xxhash
 
 from clew.compare.settings import Tolerance
 from clew.store.blobs import DamagedBlobError
-from clew.store.files import open_regular
+from clew.store.run_files import open_regular
 from clew.values.dtypes import numbers_from
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from clew.history.run import Run
+    from clew.reading.run import Run
 
 _NUMBER: Final = re.compile(r"-?\.?\d")
 _TEXT_ENTRIES: Final = ("python", "host", "platform")  # entries of a run's metadata that are one text

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clew.compare.calls import pair_calls
-from clew.compare.ends import EndTimes, add_missing_error_rows
+from clew.compare.call_ends import EndTimes, add_missing_error_rows
+from clew.compare.call_pairs import pair_calls
 from clew.compare.judge import BY_A, Judge, Progress, places_of
 from clew.compare.noise import Noise
-from clew.compare.rows import pair_rows
+from clew.compare.row_pairs import pair_rows
 from clew.compare.settings import EXACT, Names, Settings, spellings
 from clew.compare.side import ARGS, ERROR, OUT, RESULT, Side
-from clew.compare.words import Vocabularies
+from clew.compare.vocabularies import Vocabularies
 from clew.errors import OptionError, UnknownNameError, nearest
-from clew.show.text import brief
+from clew.text.brief import brief
 
 if TYPE_CHECKING:
     from clew.compare.side import Ints
-    from clew.history.run import Run
+    from clew.reading.run import Run
 
 
 _LONGEST_INTEGER = 256  # bits; longer integers are shortened as text

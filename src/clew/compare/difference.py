@@ -11,16 +11,16 @@ import numpy as np
 
 from clew.compare.arrays import Measure
 from clew.compare.comparison import json_step, json_value, rows_of_call
-from clew.compare.stored import heads
+from clew.compare.value_heads import heads
 from clew.compare.values import compare_heads, measured, measured_arrays, measured_summaries, sources, text_note
 from clew.records import Kept, Kind
-from clew.show.text import brief
 from clew.store.blobs import DamagedBlobError
+from clew.text.brief import brief
 
 if TYPE_CHECKING:
     from clew.compare.comparison import Comparison
     from clew.compare.side import Side
-    from clew.history.call import Call
+    from clew.reading.call import Call
 
 PRODUCER, PROPAGATOR, UNKNOWN = "producer", "propagator", "unknown"
 WHAT: Final = {"input": "argument", "output": "result", "value": "change"}

@@ -18,15 +18,15 @@ import numpy.typing as npt
 from clew.compare.arrays import ulps
 from clew.compare.settings import DEFAULTS, Settings, Tolerance
 from clew.compare.side import ERROR_KIND, Ints, Side
-from clew.compare.small import compare_small
-from clew.compare.stored import digests, heads, hollow
+from clew.compare.small_values import compare_small
+from clew.compare.value_heads import digests, heads, hollow
 from clew.compare.values import Outcome, Walk, compare_heads
 from clew.records import Kind
 
 if TYPE_CHECKING:
     from clew.compare.noise import Noise
-    from clew.compare.rows import RowPairs
-    from clew.compare.stored import Head
+    from clew.compare.row_pairs import RowPairs
+    from clew.compare.value_heads import Head
 
 Progress = Callable[[int, int], None]
 Floats = npt.NDArray[np.float64]

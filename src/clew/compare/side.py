@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from clew.compare.caller_steps import call_marks
 from clew.compare.preorder import depths, mark_descendants, number_in_preorder, sibling_ranks, subtree_sizes
 from clew.compare.settings import Names, Settings
-from clew.compare.stepping import call_marks
-from clew.compare.stored import ShardValues
-from clew.history.noted import check_annotation
-from clew.history.steps import plain_step
-from clew.history.table import is_sorted, look_up
+from clew.compare.value_heads import ShardValues
+from clew.reading.annotations import check_annotation
+from clew.reading.steps import plain_step
+from clew.reading.table import is_sorted, look_up
 from clew.records import Kind
 from clew.store.format import NO_STEP
 
 if TYPE_CHECKING:
-    from clew.compare.words import Vocabularies
-    from clew.history.call import Call
-    from clew.history.calls import ShardCalls
-    from clew.history.run import Run
+    from clew.compare.vocabularies import Vocabularies
+    from clew.reading.call import Call
+    from clew.reading.calls import ShardCalls
+    from clew.reading.run import Run
 
 Ints = npt.NDArray[np.int64]
 Column = npt.NDArray[Any]
@@ -442,7 +442,7 @@ class Side:
 
     def call_object(self, number: int) -> Call | None:
         """The call with a preorder number; None for the run itself."""
-        from clew.history.call import Call
+        from clew.reading.call import Call
 
         return None if number <= 0 else Call(self.view, int(self.place[number]))
 

@@ -12,14 +12,14 @@ import numpy as np
 
 from clew.compare.arrays import InMemory, Measure, Source, Stored, measure, scan
 from clew.compare.settings import Settings, Tolerance
-from clew.history.rows import contents_of, library_of, shape_of
-from clew.history.series import as_array
+from clew.reading.rows import contents_of, library_of, shape_of
+from clew.reading.series import as_array
 from clew.records import DELETED, Kept, NotKept, Object, Summary
-from clew.show.text import brief
 from clew.store.blobs import DamagedBlobError
+from clew.text.brief import brief
 
 if TYPE_CHECKING:
-    from clew.compare.stored import Head
+    from clew.compare.value_heads import Head
 
 _NUMBERS: Final = (int, float, bool, complex)
 _STATISTICS: Final = ("min", "max", "mean", "std", "norm", "nan", "inf")
@@ -141,7 +141,7 @@ def compare_summaries(a: Head, b: Head, settings: Settings, allowed: float | Non
 
 
 def _summary(head: Head) -> Summary:
-    from clew.values.stats import filled
+    from clew.values.array_stats import filled
 
     return filled(head.read()) if head.kept == Kept.FULL else head.summary
 

@@ -32,15 +32,15 @@ from clew.compat.hyraxshims import (
     workers_in,
 )
 from clew.errors import TargetError
-from clew.history.stage import unknown_part_error
+from clew.instrument.call_guard import add_note
 from clew.probes.pipeline import items
-from clew.probes.pipeline.guard import add_note
-from clew.probes.pipeline.staged import devices_of
-from clew.probes.pipeline.tracing import Tracing, current
-from clew.recorder.endings import describe
+from clew.probes.pipeline.passage import devices_of
+from clew.probes.pipeline.trace_recording import Tracing, current
+from clew.reading.stage import unknown_part_error
+from clew.recorder.how_calls_end import describe
 
 if TYPE_CHECKING:
-    from clew.history.trace import Trace
+    from clew.reading.trace import Trace
 
 logger = logging.getLogger(__name__)
 

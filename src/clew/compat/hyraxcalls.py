@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from clew import trouble
-from clew.history.stage import unknown_part_error
-from clew.show.pipelinevalues import value_rows
-from clew.show.text import printable
-from clew.show.values import value_line
+from clew.reading.stage import unknown_part_error
+from clew.show.pipeline_values import value_rows
+from clew.text.brief import printable
+from clew.text.values import value_line
 from clew.values import AUTO, SCALAR_IDS, capture, decode
 
 RESULT = "return_value"  # what a result is called that nobody has named

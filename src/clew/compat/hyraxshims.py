@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clew.compat.hyraxcalls import RESULT, TraceDef
 from clew.errors import OptionError, TargetError
-from clew.probes.pipeline.spots import Spot, _is_method, fixed
+from clew.probes.pipeline.stage_functions import Spot, _is_method, fixed
 from clew.recorder.fingerprints import original_code
 
 if TYPE_CHECKING:

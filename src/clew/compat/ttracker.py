@@ -28,15 +28,15 @@ from typing import Any
 
 from clew import env, trouble
 from clew.errors import OptionError
-from clew.probes.calls import Decorated, Follower, following
-from clew.probes.calls.messages import put
-from clew.probes.calls.telling import Shown, TellingTrace
-from clew.probes.calls.ways import callers_of
-from clew.recorder.trace import here
+from clew.probes.follow import Decorated, Follower, following
+from clew.probes.follow.call_contexts import callers_of
+from clew.probes.follow.live_telling import Shown, TellingTrace
+from clew.probes.follow.messages import put
+from clew.recorder.call_log import here
 from clew.records import DELETED, NotKept
-from clew.show.text import printable
 from clew.show.tree import chain, place
-from clew.show.values import Look, value_line
+from clew.text.brief import printable
+from clew.text.values import Look, value_line
 
 _CALLERS = 3  # named of the chain, as Tensor Tracker does
 _NODES = 10_000  # calls whose arguments are remembered at once: some are never ended

@@ -9,9 +9,9 @@ from functools import cache, partial, wraps
 from typing import Any, TypeVar
 
 from clew import trouble
-from clew.export.ztracelog import write_call, write_entry
-from clew.probes.lines import watch
-from clew.probes.lines.expressions import parse
+from clew.export.ztrace_log import write_call, write_entry
+from clew.instrument.expressions import parse
+from clew.probes.watch import watch
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -16,7 +16,7 @@ import cloudpickle
 from distributed import CancelledError, Client, KilledWorker, Worker, WorkerPlugin, as_completed
 
 from clew import trouble
-from clew.engines.base import Key, Outcome, Run, Work, pack_items, read_answer, run_piece, worker_error
+from clew.engines.engine import Key, Outcome, Run, Work, pack_items, read_answer, run_piece, worker_error
 from clew.errors import GraphError, OptionError
 
 _SHORTEST, _LONGEST = 0.001, 0.02  # seconds between two looks for finished pieces

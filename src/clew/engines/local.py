@@ -17,7 +17,7 @@ from contextvars import copy_context
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from clew.engines.base import Key, Outcome, Run, Work, pack_items, read_answer, run_piece, worker_error
+from clew.engines.engine import Key, Outcome, Run, Work, pack_items, read_answer, run_piece, worker_error
 
 DEPTH = 2  # pieces that a process has: the one it runs, and the next, so that it never waits
 STARTS = 3  # so many processes in a row may end before they are ready

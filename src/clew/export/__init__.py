@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 from clew.errors import ExportError, OptionError, nearest
 
 if TYPE_CHECKING:
-    from clew.history.run import Run
+    from clew.reading.run import Run
 
 FORMATS = {  # format → module, file ending
     "json": ("clew.export.json", ".json"),

@@ -11,9 +11,9 @@ import csv
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from clew.export.files import count_changes, names_to_export, read_blocks, whole_file
 from clew.export.json import to_json
-from clew.export.plain import LONGEST_INTEGER
+from clew.export.plain_data import LONGEST_INTEGER
+from clew.export.whole_files import count_changes, names_to_export, read_blocks, whole_file
 from clew.records import DELETED
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clew.export import Progress
-    from clew.history.run import Run
+    from clew.reading.run import Run
 
 COLUMNS = ["name", "step", "time", "function", "line", "rank", "call", "value"]
 

@@ -21,9 +21,9 @@ from urllib.parse import quote
 import numpy as np
 
 from clew.errors import MissingLibraryError
-from clew.export.files import count_changes, escape_surrogates, names_to_export, read_blocks, whole_file
 from clew.export.json import to_json
-from clew.history.series import as_array
+from clew.export.whole_files import count_changes, escape_surrogates, names_to_export, read_blocks, whole_file
+from clew.reading.series import as_array
 from clew.records import Kind
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from clew.export import Progress
-    from clew.export.files import Block
-    from clew.history.run import Run
+    from clew.export.whole_files import Block
+    from clew.reading.run import Run
 
 BLOCK = 1_000
 NUMBERS = 50_000  # size of a block of plain numbers

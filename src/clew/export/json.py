@@ -9,16 +9,16 @@ from __future__ import annotations
 import json
 from typing import IO, TYPE_CHECKING, Any
 
-from clew.export.files import Block, count_changes, names_to_export, read_blocks, whole_file
-from clew.export.plain import to_plain
+from clew.export.plain_data import to_plain
+from clew.export.whole_files import Block, count_changes, names_to_export, read_blocks, whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
     from clew.export import Progress
-    from clew.history.call import Call
-    from clew.history.run import Run
+    from clew.reading.call import Call
+    from clew.reading.run import Run
 
 
 def write(run: Run, target: Path, *, names: list[str] | None, progress: Progress) -> Path:

@@ -12,16 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from clew.export.files import Block, count_changes, escape_surrogates, names_to_export, read_blocks, whole_file
 from clew.export.json import to_json
-from clew.history.series import as_array
+from clew.export.whole_files import Block, count_changes, escape_surrogates, names_to_export, read_blocks, whole_file
+from clew.reading.series import as_array
 from clew.records import Kind
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from clew.export import Progress
-    from clew.history.run import Run
+    from clew.reading.run import Run
 
 _TEXTS = pa.dictionary(pa.int32(), pa.string())
 SCHEMA = pa.schema(

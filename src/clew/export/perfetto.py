@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from clew.export.files import count_changes, names_to_export, read_blocks, whole_file
+from clew.export.whole_files import count_changes, names_to_export, read_blocks, whole_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from clew.export import Progress
-    from clew.history.calls import ShardCalls
-    from clew.history.run import Run
+    from clew.reading.calls import ShardCalls
+    from clew.reading.run import Run
 
 Event = dict[str, Any]
 STILL_RUNNING = np.iinfo(np.int64).max

@@ -22,17 +22,17 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from clew.errors import MissingLibraryError, OptionError
-from clew.export.files import count_changes, escape_surrogates, names_to_export, read_blocks, whole_file
 from clew.export.hdf5 import array_of
 from clew.export.json import to_json
-from clew.export.plain import to_plain
+from clew.export.plain_data import to_plain
+from clew.export.whole_files import count_changes, escape_surrogates, names_to_export, read_blocks, whole_file
 from clew.records import Kind, NotKept
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from clew.export import Progress
-    from clew.history.run import Run
+    from clew.reading.run import Run
 
 _LONGEST_HEADER = 100_000_000  # the library refuses longer ones
 _WIDTHS = (8, 4, 2, 1)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clew.errors import MissingLibraryError
-from clew.export.files import Block, count_changes, escape_surrogates, names_to_export, read_blocks, whole_folder
-from clew.history.series import as_array
+from clew.export.whole_files import Block, count_changes, escape_surrogates, names_to_export, read_blocks, whole_folder
+from clew.reading.series import as_array
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from clew.export import Progress
-    from clew.history.run import Run
+    from clew.reading.run import Run
 
 _LONGEST_INTEGER = 1000  # bits; longer integers are not floats
 _STEP_BITS = 63

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clew.errors import MissingLibraryError
-from clew.export.files import count_changes, names_to_export, whole_folder
 from clew.export.hdf5 import Store, chunk_shape, encode_name, write_series
 from clew.export.json import to_json
-from clew.export.plain import to_plain
+from clew.export.plain_data import to_plain
+from clew.export.whole_files import count_changes, names_to_export, whole_folder
 
 if TYPE_CHECKING:
     from clew.export import Progress
-    from clew.history.run import Run
+    from clew.reading.run import Run
 
 _SIZES = {"b": (1,), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8), "c": (8, 16)}
 _LONGEST = 200  # bytes of a folder's name; most file systems allow 255

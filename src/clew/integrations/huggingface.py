@@ -29,7 +29,7 @@ except ImportError as error:
 
 from clew.probes.model.unwrap import unwrapped
 
-from .tracing import Tracing
+from .callback_base import Tracing
 
 
 class ModelTracerCallback(Tracing, TrainerCallback):  # type: ignore[misc]

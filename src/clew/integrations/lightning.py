@@ -22,7 +22,7 @@ except ImportError:
             "missing-library", "clew.integrations.lightning needs lightning.", "pip install lightning"
         ) from error
 
-from .loops import LightningTracing
+from .lightning_hooks import LightningTracing
 
 
 class ModelTracerCallback(LightningTracing, Callback):  # type: ignore[misc]

@@ -16,7 +16,7 @@ except ImportError as error:
         "pip install pytorch-lightning",
     ) from error
 
-from .loops import LightningTracing
+from .lightning_hooks import LightningTracing
 
 
 class ModelTracerCallback(LightningTracing, Callback):  # type: ignore[misc]

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from clew.records import Kind
 
 if TYPE_CHECKING:
-    from clew.history.lazy import Rows
-    from clew.page.opened import OpenedRun
+    from clew.page.open_run import OpenedRun
+    from clew.reading.lazy import Rows
 
 Floats = npt.NDArray[np.float64]
 AXES = ("step", "time", "index")

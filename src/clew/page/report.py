@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from clew.errors import ClewError, OptionError, PageError, UnknownNameError, nearest
-from clew.page.plain import as_json
-from clew.page.query import Query
+from clew.page.plain_json import as_json
+from clew.page.query_parameters import Query
 from clew.page.server import answer, policy, read_page
 from clew.page.shelf import Shelf, run_id
-from clew.sizes import parse_size
+from clew.text.sizes import parse_size
 
 if TYPE_CHECKING:
-    from clew.history.run import Run
+    from clew.reading.run import Run
 
 LIMIT: Final = "20MB"
 BUCKETS = 4_000  # points of a curve; a longer curve is reduced to the extremes of this many buckets

@@ -29,12 +29,12 @@ from clew import trouble
 from clew.errors import ClewError, FormatError, NotARunError, OptionError, PageError, UnknownNameError
 from clew.page import BUILT
 from clew.page.access import Access, is_from_other_site
-from clew.page.plain import as_json
-from clew.page.query import Query
+from clew.page.plain_json import as_json
+from clew.page.query_parameters import Query
 from clew.page.shelf import Shelf
 
 PAGE = BUILT
-BUILD = "Build it with `python scripts/build_page.py`, or `npm ci && npm run build` in src/clew/web."
+BUILD = "Build it with `python scripts/build_page.py`, or `npm ci && npm run build` in web."
 LARGEST_BODY = 1 << 20
 _HOSTS = frozenset(["127.0.0.1", "localhost", "[::1]"])
 _HOST = re.compile(r"(\[::1\]|[^:\[\]]+)(?::\d{1,5})?")

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from clew.errors import ClewError, PageError, UnknownNameError
-from clew.history import status as how_it_ended
-from clew.history.find import run_folders
 from clew.page.cache import Cache
-from clew.page.opened import OpenedRun
-from clew.page.plain import number
-from clew.show.text import brief
+from clew.page.open_run import OpenedRun
+from clew.page.plain_json import number
+from clew.reading import status as how_it_ended
+from clew.reading.run_lookup import run_folders
 from clew.store.folder import read_meta
 from clew.store.format import META_NAME, SHARDS_NAME
+from clew.text.brief import brief
 
 SECONDS = 0.5  # between two scans of the folder
 OPEN = 6  # runs that are kept open

@@ -34,7 +34,7 @@ def parse_model(text: str) -> ModelRequest:
 
 
 class Models(Protocol):
-    """Those of the program, once it has torch; see probes/model/program.py."""
+    """Those of the program, once it has torch; see probes/model/unchanged_program.py."""
 
     def finish(self, error: BaseException | None) -> list[Note]: ...
 
@@ -57,7 +57,7 @@ class ModelsToCome:
 
     @trouble.entry_point()
     def _look_for_models(self) -> None:
-        from clew.probes.model.program import Models
+        from clew.probes.model.unchanged_program import Models
 
         models = Models(self._requests, **self._options)
         models.install()

@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from .marks import SHORT_LOG, mean_size
-from .waiting import is_ending
+from .event_marks import SHORT_LOG, mean_size
+from .waiting_helpers import is_ending
 
 MEMORY = 512 * 2**20
 INTERVAL = 0.4  # seconds between flushes: what `kill -9` can cost at most is this and the writing itself

@@ -17,7 +17,7 @@ from typing import Any
 from clew.records import Role
 from clew.values import Keep
 
-from .marks import Mark
+from .event_marks import Mark
 
 RESERVED = 16  # site numbers below this are never given out
 KINDS_OF_EVENTS = 4  # see trace.py

@@ -19,25 +19,25 @@ from typing import TYPE_CHECKING, Any
 from clew import env, trouble
 from clew.records import Note, Value
 from clew.values import AUTO, Keep
-from clew.values.base import load as load_values
+from clew.values.adapters import load as load_values
 
 from .backlog import MEMORY, PATIENCE, Backlog
-from .brake import brake, quick_turns
-from .children import is_child
-from .inherited import InheritedCalls
-from .live import LiveCall
-from .loading import load_output
-from .marks import items_at_once
+from .call_log import Busy
+from .calls_at_fork import InheritedCalls
+from .child_processes import is_child
+from .event_marks import items_at_once
+from .interruptible_lists import brake, quick_turns
+from .late_imports import load_output
+from .live_call import LiveCall
+from .log_sampling import Sampler
+from .open_call_logs import TraceList
 from .plan import Plan
-from .sampling import Sampler
-from .trace import Busy
-from .trace_list import TraceList
-from .waiting import emptied, is_ending, wait
+from .waiting_helpers import emptied, is_ending, wait
 
 if TYPE_CHECKING:
-    from .columns import Chunk
-    from .output import ShardOutput
-    from .trace import Trace
+    from .call_log import Trace
+    from .row_columns import Chunk
+    from .row_output import ShardOutput
 
 _TICK = 0.1  # seconds between looks at how much memory waits to be written
 HURRY = 0.02  # seconds between looks while logs grow fast, so that their memory is used again while in the cache
@@ -48,7 +48,7 @@ _SHORT = 256  # items of a log that are sooner copied than looked after
 _BUSY = 0.003  # seconds that waking up takes beside a busy thread,
 _CROWDED = 0.012  # and beside several
 _LONGEST_WAIT = 5.0  # seconds that a call waits for the recorder: its thread may hold what the recorder needs
-_OUTPUT = "clew.recorder.output"  # what load_output() loads
+_OUTPUT = "clew.recorder.row_output"  # what load_output() loads
 _LAST_WAIT = 2.0  # seconds, for a lock at the interpreter's end
 _NEVER = 1 << 63
 
@@ -258,7 +258,7 @@ class Recorder:
                 return False
             large = [call for call in self._open.values() if len(call.log) > _FAST]
             if large:
-                from .columns import take
+                from .row_columns import take
 
                 self._chunks += filter(None, map(take, large))
             return bool(large) or len(self._short) > _FAST or any(len(trace) > _FAST for trace in self.traces)
@@ -396,7 +396,7 @@ class Recorder:
         for trace in list(self.traces):
             at_once = items_at_once(trace, _MANY)
             for _ in range(len(trace) // at_once):
-                from .traces import LeanRows
+                from .call_log_rows import LeanRows
 
                 rows = LeanRows()
                 rows.take(trace, at_once)

@@ -16,15 +16,15 @@ import numpy.typing as npt
 
 from clew.store.flush import EndColumns, StartColumns, written_callers
 
-from .cells import VALUE, cells_of
-from .live import MOMENT
-from .marks import MarkFinder
-from .numberlane import same
+from .event_marks import MarkFinder
+from .live_call import MOMENT
+from .number_logs import same
 from .plan import Plan, plan_number, plans
+from .value_cells import VALUE, cells_of
 
 if TYPE_CHECKING:
-    from .columns import Rows
-    from .live import LiveCall
+    from .live_call import LiveCall
+    from .row_columns import Rows
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

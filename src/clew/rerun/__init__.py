@@ -14,11 +14,11 @@ from clew.recorder import own_shards
 
 from .arguments import arguments_for
 from .debugger import call_in_debugger
-from .finding import find_function
+from .functions import find_function
 from .trust import require_named, require_trust
 
 if TYPE_CHECKING:
-    from clew.history.call import Call
+    from clew.reading.call import Call
 
 
 def rerun(

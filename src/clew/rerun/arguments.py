@@ -13,7 +13,7 @@ from clew.errors import RerunError, nearest
 from clew.records import Kept, NotKept, Object
 
 if TYPE_CHECKING:
-    from clew.history.call import Call
+    from clew.reading.call import Call
 
 _Arguments = tuple[list[Any], dict[str, Any]]
 _Part = tuple[str, Any]  # the text that leads to a part of a value, and the part

@@ -15,7 +15,7 @@ from clew.errors import RerunError
 from clew.recorder.fingerprints import file_hash
 
 if TYPE_CHECKING:
-    from clew.history.call import Call
+    from clew.reading.call import Call
 
 
 def module_of(call: Call, changed: bool) -> ModuleType:

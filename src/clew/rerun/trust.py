@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from clew.errors import RerunError
 from clew.recorder import own_shards
-from clew.show.text import printable
-from clew.show.values import value_line
+from clew.text.brief import printable
+from clew.text.values import value_line
 
 if TYPE_CHECKING:
-    from clew.history.call import Call
+    from clew.reading.call import Call
 
 _SHOWN = 12  # arguments that the error message shows
 _WIDTH = 60  # characters of each argument

@@ -1,4 +1,4 @@
-"""Renders runs for people: as text, tables, trees and small pictures. Takes the objects of clew.history.
+"""Renders runs for people: as text, tables, trees and small pictures. Takes the objects of clew.reading.
 
 text        any value as one short line; no user code runs
 values      the same for a tree: arrays by dtype and shape, and differences from the value before

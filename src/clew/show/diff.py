@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Any, Final
 
-from clew.show.text import printable, shorten
+from clew.text.brief import printable, shorten
 
 Line = tuple[str, str]  # text and style
 

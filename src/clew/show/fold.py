@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clew.show.values import Look
+from clew.text.values import Look
 
 LONGEST_ROUND = 12  # events in one round of a loop
 FEWEST = 3  # rounds needed to fold: the first, the last, and one between

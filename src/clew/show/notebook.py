@@ -6,19 +6,19 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from clew.show.marks import ERROR, NAME, REMARK
 from clew.show.overview import facts, name_line
 from clew.show.sparkline import svg
-from clew.show.text import brief, changes, printable, time_text
 from clew.show.tree import OneCall, no_calls_text, walk
+from clew.show.tree_lines import ERROR, NAME, REMARK
+from clew.text.brief import brief, changes, printable, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from clew.history.call import Call
-    from clew.history.run import Run
-    from clew.history.series import Series
-    from clew.history.tree import Tree
+    from clew.reading.call import Call
+    from clew.reading.run import Run
+    from clew.reading.series import Series
+    from clew.reading.tree import Tree
     from clew.show.tree import Branches, Step
 
 _NAMES = 50

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from clew.show.text import brief, number
+from clew.text.brief import brief, number
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from clew.history.run import Run
-    from clew.history.series import ArrayStatistics, Series
+    from clew.reading.run import Run
+    from clew.reading.series import ArrayStatistics, Series
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def _format_norm(value: float) -> str:
 
 def facts(run: Run) -> dict[str, str]:
     """The head of a run: status, times, command, versions and so on."""
-    from clew.show.text import duration
+    from clew.text.brief import duration
 
     meta = run.meta
     git, tags = (meta[key] if isinstance(meta.get(key), dict) else {} for key in ("git", "tags"))

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from clew.show.notebook import safe
-from clew.show.scan import array_over_memory
 from clew.show.sparkline import svg
-from clew.show.text import is_genuine_class, module_and_name, number
-from clew.show.values import library_of_class
+from clew.text.array_facts import array_over_memory
+from clew.text.brief import is_genuine_class, module_and_name, number
+from clew.text.values import library_of_class
 
 SIDE = 128  # pixels of the longer side of a picture
 SIDE_OF_MANY = 96  # likewise, for pictures side by side

@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from clew.show.marks import ERROR, MARKS, NAME, PLACE, PLAIN, REMARK, TIME, line
-from clew.show.pipelinevalues import Row, row_count, value_rows
-from clew.show.text import brief, duration, printable, shorten
+from clew.show.pipeline_values import Row, row_count, value_rows
 from clew.show.tree import place
+from clew.show.tree_lines import ERROR, MARKS, NAME, PLACE, PLAIN, REMARK, TIME, line
+from clew.text.brief import brief, duration, printable, shorten
 
 if TYPE_CHECKING:
-    from clew.history.trace import Item, Lineage, Stage, StageCall, Step, Trace
+    from clew.reading.trace import Item, Lineage, Stage, StageCall, Step, Trace
     from clew.records import Passage, TraceFacts
 
 LINES = 160  # longer traces are folded

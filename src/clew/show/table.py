@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from clew.show.columns import Column, Columns
 from clew.show.overview import NameLine, command, facts
 from clew.show.sparkline import blocks
-from clew.show.text import brief, duration, printable, shorten, time_text
+from clew.show.table_layout import Column, Columns
+from clew.text.brief import brief, duration, printable, shorten, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from clew.history.functions import FunctionLine
-    from clew.history.run import Run
-    from clew.history.series import Series
+    from clew.reading.functions import FunctionLine
+    from clew.reading.run import Run
+    from clew.reading.series import Series
 
 _BLOCK = 4096
 _STYLES = {

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from clew.records import DELETED
 from clew.show.fold import FEWEST, Group, Shapes, fresh, groups, is_call
-from clew.show.marks import (
+from clew.show.tree_lines import (
     ARROW,
     BRANCH,
     DOTS,
@@ -43,11 +43,11 @@ from clew.show.marks import (
     margin,
     to_ascii,
 )
-from clew.show.text import duration, printable, shorten
-from clew.show.values import change_line, value_line
+from clew.text.brief import duration, printable, shorten
+from clew.text.values import change_line, value_line
 
 if TYPE_CHECKING:
-    from clew.history.tree import Tree
+    from clew.reading.tree import Tree
 
 LINES = 200
 LOOKED_AT = 5_000  # events of one call that are read for folding

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import xxhash
 
-from clew.store.files import open_regular, read_exactly, write_all
 from clew.store.format import BLOB_ALIGNMENT, INLINE_LIMIT, NO_ID
+from clew.store.run_files import open_regular, read_exactly, write_all
 
 if TYPE_CHECKING:
     from pathlib import Path

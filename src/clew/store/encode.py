@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from clew.records import Function, Kept, Note, Origin, Site, Summary, Value
-from clew.store.arrays import make_array, make_lists, numbers, repeat_text
+from clew.store.arrow_arrays import make_array, make_lists, numbers, repeat_text
 from clew.store.blobs import Part
 from clew.store.flush import CallEnd, CallStart, ChangeColumns, EndColumns, Flush, Span, StartColumns
 from clew.store.format import NO_ID, schema

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from clew.errors import FormatError, NotARunError
-from clew.store.files import size_of
 from clew.store.folder import read_checked_meta
 from clew.store.format import META_NAME, RECORDS_NAME, SHARDS_NAME
+from clew.store.run_files import size_of
 from clew.store.shard import ShardReader
 
 __all__ = ["RunReader", "ShardReader"]

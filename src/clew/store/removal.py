@@ -11,7 +11,7 @@ from typing import Final
 from clew.errors import NotARunError
 
 from .format import META_NAME, SHARDS_NAME
-from .graphs import is_graph_file
+from .graph_files import is_graph_file
 
 _RUN_FILES: Final = frozenset([META_NAME, SHARDS_NAME])
 

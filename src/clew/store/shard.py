@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 
 from clew.records import Function, Note, Origin, Site, Value
-from clew.store.columns import Array, Changes, Columns, Ends, Piece, SpannedPiece, Starts, StructPiece
-from clew.store.files import size_of
 from clew.store.folder import host_slug
 from clew.store.format import BLOBS_NAME, RECORDS_NAME
-from clew.store.state import read_stop
+from clew.store.run_files import size_of
+from clew.store.shard_columns import Array, Changes, Columns, Ends, Piece, SpannedPiece, Starts, StructPiece
+from clew.store.state_file import read_stop
 from clew.store.stream import Batch, RecordStream
-from clew.store.valuetable import Outline, ValueTable
+from clew.store.value_table import Outline, ValueTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from clew.errors import FormatError
-from clew.store.checking import is_compressed, is_plain, require_own_bytes, require_valid_rows
-from clew.store.files import read_range, size_of
 from clew.store.format import FORMAT, schema
 from clew.store.framing import End, Frame, Gap, frames, header_is_whole, header_length
+from clew.store.row_checks import is_compressed, is_plain, require_own_bytes, require_valid_rows
+from clew.store.run_files import read_range, size_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from clew.records import Kept, Note, Summary, Value
 from clew.store.blobs import BlobWriter, Part, max_growth
 from clew.store.encode import UNSEALED, encode
-from clew.store.files import write_all
 from clew.store.folder import host_slug
 from clew.store.format import BLOBS_NAME, END_OF_STREAM, FORMAT, RECORDS_NAME, SHARDS_NAME, schema
 from clew.store.framing import header, seal_batch
-from clew.store.state import StateFile
+from clew.store.run_files import write_all
+from clew.store.state_file import StateFile
 
 if TYPE_CHECKING:
     from pathlib import Path

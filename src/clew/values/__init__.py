@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from clew.records import Summary, Value
 from clew.values.capture import Capture, capture, same_scalar
-from clew.values.classes import type_name
+from clew.values.class_facts import type_name
 from clew.values.codec import decode
-from clew.values.jsontext import SCALAR_IDS, SCALARS
+from clew.values.json_text import SCALAR_IDS, SCALARS
 from clew.values.keep import AUTO, LIGHT, Keep, keep_by_name, parse_keep
-from clew.values.unlooked import Unlooked, unlooked
+from clew.values.type_markers import Unlooked, unlooked
 
 __all__ = [
     "AUTO",
@@ -34,6 +34,6 @@ __all__ = [
 
 def summary_of(value: Value) -> Summary:
     """The summary, with the statistics that were left to the reader computed from the bytes."""
-    from clew.values.stats import filled
+    from clew.values.array_stats import filled
 
     return filled(value)

@@ -8,13 +8,13 @@ from typing import Any
 from clew import trouble
 from clew.records import Kept, Summary, Value
 from clew.values import digest
-from clew.values.base import LEAF, Node, alone_of, atom_of, look_of
-from clew.values.classes import type_name
-from clew.values.jsontext import INLINE_BYTES, SCALAR_IDS, dumps, plain
+from clew.values.adapters import LEAF, Node, alone_of, atom_of, look_of
+from clew.values.class_facts import type_name
+from clew.values.json_text import INLINE_BYTES, SCALAR_IDS, dumps, plain
+from clew.values.json_tree import tree_of_bytes, tree_of_text
 from clew.values.keep import AUTO, Keep, settled
-from clew.values.nested import nested
-from clew.values.tree import tree_of_bytes, tree_of_text
-from clew.values.walk import Guard, Walk
+from clew.values.nested_containers import nested
+from clew.values.value_walk import Guard, Walk
 
 _SCALAR_TEXT = 4096  # texts up to here are kept whatever the policy
 

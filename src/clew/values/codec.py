@@ -17,10 +17,10 @@ from operator import is_
 from typing import Any, Final
 
 from clew.records import Kept, NotKept, Object, Summary, Value
-from clew.values.base import reader_of
-from clew.values.jsontext import all_json, read_atom, types_in
+from clew.values.adapters import reader_of
+from clew.values.json_text import all_json, read_atom, types_in
+from clew.values.json_tree import MAX_NESTING
 from clew.values.python import _FACTORIES, ATOM_READERS
-from clew.values.tree import MAX_NESTING
 
 DEEPEST: Final = 2 * MAX_NESTING  # nodes inside one another; no body that clew wrote comes near
 LARGEST_KEY: Final = 100_000  # items of a key, counted as often as they are hashed

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from xxhash import xxh3_128, xxh3_128_digest
 
-from clew.values.base import BAG, LEAF, MAPPING, Node
-from clew.values.jsontext import all_encodable, all_json, dumps, only_text, try_text
+from clew.values.adapters import BAG, LEAF, MAPPING, Node
+from clew.values.json_text import all_encodable, all_json, dumps, only_text, try_text
 
 PIECE: Final = 1 << 17  # items turned into text at a time, so that ten million of them never stand in memory as text
 

@@ -17,8 +17,9 @@ from xxhash import xxh3_128, xxh3_128_digest
 
 from clew.records import Kept, NotKept, Summary
 from clew.values import objects
-from clew.values.base import SEQUENCE, Handler, Look, Looking, Node, Unwatched
-from clew.values.classes import inherits, module_of, type_name
+from clew.values.adapters import SEQUENCE, Handler, Look, Looking, Node, Unwatched
+from clew.values.array_stats import can_describe, describe
+from clew.values.class_facts import inherits, module_of, type_name
 from clew.values.dtypes import (
     check_places,
     checked_shape,
@@ -28,8 +29,7 @@ from clew.values.dtypes import (
     require_characters,
     write_dtype,
 )
-from clew.values.jsontext import plain
-from clew.values.stats import can_describe, describe
+from clew.values.json_text import plain
 
 _PIECE: Final = 1 << 20  # bytes of a scattered array gathered at a time
 _BYTES_AN_OBJECT: Final = 64  # memory that an array of objects may take for each of its items and bytes of its body
@@ -53,7 +53,7 @@ def load() -> None:
 
 
 def _alone() -> Any:
-    from clew.values.numpyalone import alone
+    from clew.values.lone_arrays import alone
 
     return alone
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from clew.records import Kept, NotKept, Object, Summary
 from clew.values import python
-from clew.values.base import BAG, MAPPING, Handler, Look, Looking, Node, register
-from clew.values.classes import (
+from clew.values.adapters import BAG, MAPPING, Handler, Look, Looking, Node, register
+from clew.values.class_facts import (
     Layout,
     dict_of,
     inherits,

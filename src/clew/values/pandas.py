@@ -11,12 +11,12 @@ from typing import Any, Final
 from xxhash import xxh3_128_digest
 
 from clew.records import Kept, NotKept, Summary, Value
-from clew.values import tables
-from clew.values.arrowtables import read_table, require_dtype
-from clew.values.base import SEQUENCE, Handler, Looking, Node, optional
-from clew.values.classes import inherits, module_of
+from clew.values import pandas_parts
+from clew.values.adapters import SEQUENCE, Handler, Looking, Node, optional
+from clew.values.arrow_tables import read_table, require_dtype
+from clew.values.class_facts import inherits, module_of
 from clew.values.codec import Reader
-from clew.values.jsontext import dumps
+from clew.values.json_text import dumps
 from clew.values.python import opaque
 
 pd: Any = optional("pandas")  # without it, tables come back as Arrow tables
@@ -59,12 +59,12 @@ def _look_scalar(obj: Any, given: list[Any]) -> Node:
 
 
 def _look(obj: Any, walk: Looking, kind: str) -> Node:
-    if tables.is_foreign(obj, kind):
+    if pandas_parts.is_foreign(obj, kind):
         return opaque(obj, "it holds a column of a type that is not pandas' own, whose code would run")
     if walk.light and obj.size > _LIGHT:
         return _not_taken(obj, kind, f"over {_LIGHT:,} cells")
     try:
-        apart = tables.Apart(obj, kind)
+        apart = pandas_parts.Apart(obj, kind)
     except _REFUSED as error:
         return _not_taken(obj, kind, f"Arrow cannot keep it ({type(error).__name__})")
     node = Node(f"pandas.{type(obj).__name__}", "pandas", note={"kind": kind, "names": apart.labels, **apart.note})
@@ -111,7 +111,7 @@ def _to_ipc(table: Any) -> Any:
     return bytes(sink.getvalue())
 
 
-def _state(apart: tables.Apart, content: bytes) -> bytes:
+def _state(apart: pandas_parts.Apart, content: bytes) -> bytes:
     return xxh3_128_digest(dumps([apart.labels, apart.note]).encode() + content)
 
 
@@ -130,10 +130,10 @@ class _TableWatch:
 def _same_table(obj: Any, kept: tuple[type, str, bytes, list[Any]]) -> bool:
     """The same in what Arrow holds, and the very same objects beside; what those hold has guards of its own."""
     cls, kind, state, items = kept
-    if type(obj) is not cls or tables.is_foreign(obj, kind):
+    if type(obj) is not cls or pandas_parts.is_foreign(obj, kind):
         return False
     try:
-        apart = tables.Apart(obj, kind)
+        apart = pandas_parts.Apart(obj, kind)
     except _REFUSED:
         return False
     if len(apart.items) != len(items) or not all(map(is_, apart.items, items)):
@@ -151,7 +151,7 @@ def _read(tree: dict[str, Any], reader: Any) -> Any:
     table = read_table(reader.part(tree))
     if pd is None:
         return table
-    return tables.together(table, tree, Reader(Value("dict", dumps(tree["names"]))).read_all(), items)
+    return pandas_parts.together(table, tree, Reader(Value("dict", dumps(tree["names"]))).read_all(), items)
 
 
 def _read_scalar(tree: dict[str, Any], reader: Any) -> Any:

@@ -13,9 +13,9 @@ from typing import Any, Final
 from xxhash import xxh3_128_digest
 
 from clew.records import Kept, NotKept, Summary
-from clew.values.base import MAPPING, SEQUENCE, Handler, Looking, Node, optional, register
-from clew.values.classes import Layout, inherits, instance_dict_of, module_of, type_name
-from clew.values.jsontext import plain
+from clew.values.adapters import MAPPING, SEQUENCE, Handler, Looking, Node, optional, register
+from clew.values.class_facts import Layout, inherits, instance_dict_of, module_of, type_name
+from clew.values.json_text import plain
 
 _UNREAD: Final = "not read from its file yet"
 _CLOSED: Final = "it is closed"

@@ -18,9 +18,9 @@ from typing import Any, Final
 from xxhash import xxh3_128_digest
 
 from clew.records import DELETED, Kept, Object, Summary
-from clew.values.base import BAG, MAPPING, SEQUENCE, Looking, Node, register
-from clew.values.classes import type_name
-from clew.values.jsontext import SCALAR_IDS, plain, read_atom, types_in
+from clew.values.adapters import BAG, MAPPING, SEQUENCE, Looking, Node, register
+from clew.values.class_facts import type_name
+from clew.values.json_text import SCALAR_IDS, plain, read_atom, types_in
 
 # ---- checks: is a container still what it was? By identity of what it holds, at C speed.
 

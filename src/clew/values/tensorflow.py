@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from typing import Any, Final
 
-from clew.values import arraylike
-from clew.values.base import Handler, Looking, Node
-from clew.values.classes import inherits, module_of
+from clew.values import other_arrays
+from clew.values.adapters import Handler, Looking, Node
+from clew.values.class_facts import inherits, module_of
 from clew.values.python import opaque
 
 _MODELS: Final = (("keras", "Layer"), ("tensorflow", "Module"))
@@ -24,7 +24,7 @@ def claim(cls: type) -> Handler | None:
             return Handler(None, _look_model)
     if module_of(cls).startswith("keras.") and inherits(cls, _variable()):
         return Handler(None, _VariableLook(cls))
-    return arraylike.claim(cls)
+    return other_arrays.claim(cls)
 
 
 def _variable() -> type:
@@ -40,7 +40,7 @@ class _VariableLook:
     """A Keras variable, which has no value until its model is built."""
 
     def __init__(self, cls: type) -> None:
-        self._look = arraylike.ArrayLook(f"{cls.__module__}.{cls.__qualname__}", constant=False)
+        self._look = other_arrays.ArrayLook(f"{cls.__module__}.{cls.__qualname__}", constant=False)
 
     def __call__(self, obj: Any, walk: Looking) -> Node:
         if object.__getattribute__(obj, "__dict__").get("_value") is None:

@@ -17,11 +17,11 @@ from typing import Any, Final
 from xxhash import xxh3_128, xxh3_128_digest
 
 from clew.records import Kept, Summary
-from clew.values import objects, torchreading
-from clew.values.base import SEQUENCE, Handler, Look, Looking, Node, Unwatched, optional, register
-from clew.values.classes import dict_of, inherits, instance_dict_of, mro_of
+from clew.values import objects, tensor_reading
+from clew.values.adapters import SEQUENCE, Handler, Look, Looking, Node, Unwatched, optional, register
+from clew.values.class_facts import dict_of, inherits, instance_dict_of, mro_of
 from clew.values.digest import head_of
-from clew.values.jsontext import dumps
+from clew.values.json_text import dumps
 from clew.values.python import opaque
 
 torch: Any = optional("torch")  # without it, tensors come back as NumPy arrays
@@ -32,7 +32,7 @@ _modes: Final[Any] = None if torch is None else torch._C._len_torch_function_sta
 _trace_state: Final[Any] = None if torch is None else torch._C._get_tracing_state
 _PIECE: Final = 1 << 20  # bytes
 _FIRST: Final = {"part": 0}
-READERS: Final[dict[str, Any]] = torchreading.READERS
+READERS: Final[dict[str, Any]] = tensor_reading.READERS
 
 
 def claim(cls: type) -> Handler | None:
@@ -60,7 +60,7 @@ def load() -> None:
 
 
 def _alone() -> Any:
-    from clew.values.torchalone import alone
+    from clew.values.lone_tensors import alone
 
     return alone
 
@@ -250,7 +250,7 @@ def _hashed(pieces: Iterator[Any]) -> bytes:
 
 
 def _described(obj: Any, pieces: Iterator[Any], summary: Summary) -> bytes:
-    from clew.values.torchstats import described
+    from clew.values.tensor_stats import described
 
     return described(obj, pieces, summary)
 

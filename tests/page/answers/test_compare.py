@@ -8,8 +8,8 @@ import pytest
 
 from clew.page.answers import compare
 from clew.page.shelf import run_id
-from history.writing import simple_run
 from page.asking import Page
+from reading.writing import simple_run
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from clew.store.graphs import MODULE, graph_text, write_graph
-from history.writing import Written
+from clew.store.graph_files import MODULE, graph_text, write_graph
 from page.asking import Page
 from page.contract import misfits
+from reading.writing import Written
 
 
 def test_without_a_graph_it_is_which_function_called_which(page: Page, folder: Path) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 
 from clew.page.answers import overview
 from clew.records import DELETED
-from history.writing import simple_run
 from page.asking import Page
+from reading.writing import simple_run
 
 
 def test_names_are_reported_with_their_kind_count_and_functions(page: Page, folder: Path) -> None:

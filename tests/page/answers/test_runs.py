@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from history.writing import Written
 from page.asking import Page, training
+from reading.writing import Written
 
 
 def meta(folder: Path) -> dict[str, object]:

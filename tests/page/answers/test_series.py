@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from history.writing import Written, simple_run
 from page.asking import Page
+from reading.writing import Written, simple_run
 
 
 def series(base: Path, values: list[Any], **params: Any) -> Any:

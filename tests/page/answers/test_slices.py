@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from clew.values import capture, parse_keep
-from history.writing import simple_run
 from page.asking import Page
+from reading.writing import simple_run
 
 
 def cut(base: Path, value: Any, **params: Any) -> Any:

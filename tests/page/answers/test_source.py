@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from history.writing import Written
 from page.asking import Page, training
+from reading.writing import Written
 
 CALL = "host-r0-100-0:1"
 TEXT = """def train(epochs):

@@ -11,8 +11,8 @@ import pytest
 
 from clew.page.answers import tensors
 from clew.values import capture, parse_keep
-from history.writing import simple_run
 from page.asking import Page
+from reading.writing import simple_run
 
 
 def of(base: Path, values: list[Any], what: str, **params: Any) -> Any:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from history.writing import Written
 from page.asking import Page
+from reading.writing import Written
 
 TRAIN = "host-r0-100-0:1"
 
@@ -83,7 +83,7 @@ def test_few_siblings_are_not_folded(calls: Any) -> None:
 
 
 def test_folds_beyond_what_is_looked_at_go_on(calls: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clew.page.branches.LOOKED_AT", 100)
+    monkeypatch.setattr("clew.page.siblings.LOOKED_AT", 100)
     page, folder = calls("start", *["f", "g"] * 200, "end", *["h"] * 150, "last")
     branch = page.of(folder, "tree", parent=TRAIN)
     assert names(branch) == ["start", "f, g ×200", "end", "h ×150", "last"]
@@ -93,7 +93,7 @@ def test_folds_beyond_what_is_looked_at_go_on(calls: Any, monkeypatch: pytest.Mo
 def test_what_does_not_repeat_is_shown_whole_however_it_is_looked_at(
     calls: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clew.page.branches.LOOKED_AT", 80)
+    monkeypatch.setattr("clew.page.siblings.LOOKED_AT", 80)
     wanted = [f"f{i}" for i in range(300)]
     page, folder = calls(*wanted)
     answer: list[str] = []

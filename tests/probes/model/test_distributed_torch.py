@@ -166,7 +166,7 @@ def test_a_run_of_256_shards_reads_as_one(tmp_path: Path) -> None:
     """What a job of 256 ranks would have written: one shard each, made here one after the other."""
     from clew.probes.model.sinks import Home, IterationCall
     from clew.recorder.recorder import Recorder
-    from clew.values.owned import Owned
+    from clew.values.owned_tensors import Owned
 
     with clew.run("many", path=tmp_path / "run"):
         pass

@@ -11,7 +11,7 @@ from torch import nn
 
 import clew
 from clew.errors import NonfiniteError
-from clew.probes.model.finite import is_finite
+from clew.probes.model.finite_checks import is_finite
 from probes.model.nets import inputs, net, train
 
 

@@ -10,7 +10,7 @@ from torch import nn
 
 import clew
 from clew.errors import OptionError, UnknownNameError
-from clew.probes.model.inside import inside
+from clew.probes.model.container_items import inside
 from clew.probes.model.paths import spots
 from probes.model.nets import Net, Pair, inputs, net, train
 

@@ -23,8 +23,8 @@ import torch
 from torch import nn
 
 import clew
-from clew.probes import module_calls
-from clew.probes.calls import unfollow
+from clew.instrument import module_calls
+from clew.probes.follow import unfollow
 
 PATHS = ["**", "**.input", "**.forward.*", "**.grad", "**.weight", "**.weight.grad"]
 

@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset
 
 import clew
-from clew.history.trace import Trace
+from clew.reading.trace import Trace
 
 
 class Numbers(Dataset[Any]):

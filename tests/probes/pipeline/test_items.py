@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import clew
 from clew.errors import OptionError, TargetError
-from clew.probes.pipeline import stages, tracing
-from clew.probes.pipeline.swap import Swap
+from clew.instrument.code_swap import Swap
+from clew.probes.pipeline import stages, trace_recording
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def nothing_stays_behind() -> Iterator[None]:
     start = threading.Thread.start
     yield
     assert not Swap._all
-    assert not tracing.open_traces()
+    assert not trace_recording.open_traces()
     assert stages._live == 0
     assert threading.Thread.start is start
 

@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.data import DataLoader, default_collate
 
 import clew
-from clew.probes.pipeline.tracing import open_traces
+from clew.probes.pipeline.trace_recording import open_traces
 from probes.pipeline.loops import Net, Numbers, failed, train
 
 FAILS = [404, 405, 406, 407]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from clew.probes.pipeline.matching import Match, matched
+from clew.probes.pipeline.row_matching import Match, matched
 
 SAMPLES = [(np.full(3, float(i)), i) for i in range(4)]
 

@@ -13,7 +13,7 @@ import pytest
 
 import clew
 from clew.errors import OptionError, TargetError
-from clew.probes.pipeline.swap import Swap
+from clew.instrument.code_swap import Swap
 
 
 @clew.stage("module level", result="doubled")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from clew.probes.pipeline.swap import Swap, trampoline
+from clew.instrument.code_swap import Swap, trampoline
 
 
 class Counting:

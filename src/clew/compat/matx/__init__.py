@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from clew.probes.graph import map as pmap
-from clew.probes.graph import starmap as pstarmap
-from clew.probes.graph import submit as apply_async
+from clew.graph import map as pmap
+from clew.graph import starmap as pstarmap
+from clew.graph import submit as apply_async
 
 from . import array, pipeline, toolchain
 from .array import NDArray

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from clew.probes.graph import op
+from clew.graph import op
 
 
 def torch_device(device: Any) -> Any:

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from clew.errors import MissingLibraryError
-from clew.probes.graph.operators import Operator
+from clew.graph.operators import Operator
 
 from .array import NDArray, from_numpy
 from .devices import torch_device

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from clew.errors import GraphError, OptionError
-from clew.probes.graph import Graph
-from clew.probes.graph.bundle import notices
-from clew.probes.graph.bundle.layout import GRAPH
-from clew.probes.graph.bundle.saving import save as save_graph
-from clew.probes.graph.measuring import Profile
+from clew.graph import Graph
+from clew.graph.bundle import notices
+from clew.graph.bundle.layout import GRAPH
+from clew.graph.bundle.saving import save as save_graph
+from clew.graph.running.measuring import Profile
 
 from . import timeline
 

@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from clew.probes.graph import Graph, record
-from clew.probes.graph import load as load_graph
-from clew.probes.graph.loops.steps import unrolled_loops
-from clew.probes.graph.nodes import Block
+from clew.graph import Graph, record
+from clew.graph import load as load_graph
+from clew.graph.nodes import Block
+from clew.graph.recording.loops.steps import unrolled_loops
 
 from .devices import torch_device
 from .module import Module, bundle_in

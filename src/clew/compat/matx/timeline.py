@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from time import time_ns
 from typing import Any
 
-from clew.probes.graph import Graph
-from clew.probes.graph.boxes import label
-from clew.probes.graph.nodes import Step
-from clew.probes.graph.running import walk
+from clew.graph import Graph
+from clew.graph.drawing.boxes import label
+from clew.graph.nodes import Step
+from clew.graph.running.runners import walk
 
 from . import models
 

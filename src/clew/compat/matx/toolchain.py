@@ -11,9 +11,9 @@ from types import FunctionType
 from typing import Any
 
 from clew.errors import OptionError, TargetError
-from clew.probes.graph import Graph, op, tensorflow
-from clew.probes.graph.nodes import Block, Input, Ref, Step, Where
-from clew.probes.graph.operators import Operator, made
+from clew.graph import Graph, op, tensorflow
+from clew.graph.nodes import Block, Input, Ref, Step, Where
+from clew.graph.operators import Operator, made
 
 from . import models
 from .module import Module
@@ -97,7 +97,7 @@ def _saved_model(path: str, backend: str | None, device: Any) -> Any:
     if named in _TORCH:
         return models.TorchOperator(models.loaded(path, device), device)
     if named == _TF:
-        from clew.probes.graph.savedmodels import SavedModel
+        from clew.graph.savedmodels import SavedModel
 
         return SavedModel(os.path.abspath(path), None if device is None else str(device), feeds=True)
     what = f"matx.script of a path needs backend=, not {backend!r}."

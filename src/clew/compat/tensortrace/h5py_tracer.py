@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from clew.export.hdf5flat import FlatHDF5Saver
+from clew.export.flat_hdf5_saver import FlatHDF5Saver
 
 from .results import GlobalVariableResult
 

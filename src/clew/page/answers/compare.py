@@ -6,8 +6,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from clew.errors import ClewError, OptionError
-from clew.history.run import Run
-from clew.page.query import Query
+from clew.page.query_parameters import Query
+from clew.reading.run import Run
 
 if TYPE_CHECKING:
     from pathlib import Path

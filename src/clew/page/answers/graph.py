@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clew.errors import UnknownNameError
-from clew.history.table import OUTPUT
-from clew.page.boxes import boxes_of_rows
-from clew.page.branches import functions_of, times_of
-from clew.page.nodes import call_nodes
-from clew.page.plain import number
-from clew.show.text import duration, printable, shorten
-from clew.store.graphs import MODULE, read_graphs
+from clew.page.plain_json import number
+from clew.page.siblings import functions_of, times_of
+from clew.page.tree_nodes import call_nodes
+from clew.page.value_boxes import boxes_of_rows
+from clew.reading.table import OUTPUT
+from clew.store.graph_files import MODULE, read_graphs
+from clew.text.brief import duration, printable, shorten
 
 if TYPE_CHECKING:
-    from clew.page.opened import OpenedRun
-    from clew.page.query import Query
+    from clew.page.open_run import OpenedRun
+    from clew.page.query_parameters import Query
     from clew.records import Function
 
 MOST = 2_000  # functions or nodes per drawing

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clew.history.ledger import STILL_RUNNING, Ledger
-from clew.page.plain import json_safe, number
+from clew.page.plain_json import json_safe, number
+from clew.reading.ledger import STILL_RUNNING, Ledger
 from clew.records import Kind, Note
-from clew.show.text import printable
-from clew.store.graphs import read_graphs
+from clew.store.graph_files import read_graphs
+from clew.text.brief import printable
 
 if TYPE_CHECKING:
-    from clew.page.opened import OpenedRun
-    from clew.page.query import Query
+    from clew.page.open_run import OpenedRun
+    from clew.page.query_parameters import Query
 
 NAMES = 1_000
 FUNCTIONS = 1_000

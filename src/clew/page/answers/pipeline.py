@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clew.errors import UnknownNameError
-from clew.page.boxes import box_of
+from clew.page.value_boxes import box_of
 from clew.show.pipeline import head_lines
-from clew.show.pipelinevalues import leaves
-from clew.show.text import brief, printable, shorten
+from clew.show.pipeline_values import leaves
+from clew.text.brief import brief, printable, shorten
 
 if TYPE_CHECKING:
-    from clew.history.item import Item, Step
-    from clew.history.trace import Trace
-    from clew.page.opened import OpenedRun
-    from clew.page.query import Query
+    from clew.page.open_run import OpenedRun
+    from clew.page.query_parameters import Query
+    from clew.reading.item_path import Item, Step
+    from clew.reading.trace import Trace
 
 ITEMS, MOST = 60, 500
 PICTURES = 8 << 20  # characters of pictures in one answer

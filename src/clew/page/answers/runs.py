@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from clew.errors import OptionError, PageError
-from clew.history import status as how_it_ended
 from clew.page.shelf import Shelf, run_elsewhere_error, tags_of
+from clew.reading import status as how_it_ended
 from clew.store.folder import read_meta, write_meta
 from clew.store.removal import remove_run
 

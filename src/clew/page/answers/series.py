@@ -8,15 +8,15 @@ import numpy as np
 
 from clew.errors import UnknownNameError
 from clew.page.answers.source import line_of
-from clew.page.boxes import box_of_row, boxes_of_rows
 from clew.page.curves import AXES, OTHER, WORDS, Curve, curve_of, reduce_curve
-from clew.page.opened import step_text
-from clew.page.plain import axis_numbers, number, numbers
-from clew.show.text import printable, shorten, time_text
+from clew.page.open_run import step_text
+from clew.page.plain_json import axis_numbers, number, numbers
+from clew.page.value_boxes import box_of_row, boxes_of_rows
+from clew.text.brief import printable, shorten, time_text
 
 if TYPE_CHECKING:
-    from clew.page.opened import OpenedRun
-    from clew.page.query import Query
+    from clew.page.open_run import OpenedRun
+    from clew.page.query_parameters import Query
 
 MARKS = 200
 PIXELS, MOST = 1_000, 20_000

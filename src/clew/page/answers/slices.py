@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clew.errors import OptionError, UnknownNameError
-from clew.history.table import INPUT, OUTPUT
-from clew.page.arrays import array_of
-from clew.page.boxes import box_of, box_of_id, box_of_row
-from clew.page.nodes import hidden_rows
-from clew.page.plain import number, numbers
+from clew.page.array_slices import array_of
+from clew.page.plain_json import number, numbers
+from clew.page.tree_nodes import hidden_rows
+from clew.page.value_boxes import box_of, box_of_id, box_of_row
+from clew.reading.table import INPUT, OUTPUT
 
 if TYPE_CHECKING:
-    from clew.page.opened import OpenedRun
-    from clew.page.query import Query
+    from clew.page.open_run import OpenedRun
+    from clew.page.query_parameters import Query
 
 CELLS, MOST = 256, 320  # cells per side
 DIGITS = "%.6g"  # enough for a colour

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clew.history.table import INPUT, distinct
-from clew.page.boxes import boxes_of_rows
-from clew.page.nodes import hidden_rows
-from clew.show.text import shorten
+from clew.page.tree_nodes import hidden_rows
+from clew.page.value_boxes import boxes_of_rows
+from clew.reading.table import INPUT, distinct
+from clew.text.brief import shorten
 
 if TYPE_CHECKING:
-    from clew.history.call import Call
-    from clew.history.lazy import Rows
-    from clew.page.opened import OpenedRun
-    from clew.page.query import Query
+    from clew.page.open_run import OpenedRun
+    from clew.page.query_parameters import Query
+    from clew.reading.call import Call
+    from clew.reading.lazy import Rows
     from clew.records import Function
 
 LINES = 2_000  # lines shown per function

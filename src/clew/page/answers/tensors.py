@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clew.errors import ClewError
-from clew.page.arrays import array_of, is_array, must_be_read, outlines_of, summary_of_row, value_rows
+from clew.page.array_slices import array_of, is_array, must_be_read, outlines_of, summary_of_row, value_rows
 from clew.page.curves import AXES, Curve, curve_of
-from clew.page.plain import axis_numbers, number, numbers
+from clew.page.plain_json import axis_numbers, number, numbers
 from clew.records import Kept, Summary
 
 if TYPE_CHECKING:
-    from clew.history.lazy import Rows
-    from clew.page.opened import OpenedRun
-    from clew.page.query import Query
+    from clew.page.open_run import OpenedRun
+    from clew.page.query_parameters import Query
+    from clew.reading.lazy import Rows
 
 POINTS = 400  # arrays per answer
 READ = 128 << 20  # bytes read per answer

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clew.page.branches import FOLDED, Branch, Selection, branch_of, fold_siblings, selection_of, times_of
-from clew.page.nodes import call_nodes, change_nodes
-from clew.show.text import printable, shorten
+from clew.page.siblings import FOLDED, Branch, Selection, branch_of, fold_siblings, selection_of, times_of
+from clew.page.tree_nodes import call_nodes, change_nodes
+from clew.text.brief import printable, shorten
 
 if TYPE_CHECKING:
-    from clew.history.lazy import Rows
-    from clew.page.opened import OpenedRun
-    from clew.page.query import Query
+    from clew.page.open_run import OpenedRun
+    from clew.page.query_parameters import Query
+    from clew.reading.lazy import Rows
     from clew.show.fold import Group
 
 LIMIT, MOST = 200, 1_000

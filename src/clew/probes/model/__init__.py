@@ -12,7 +12,7 @@ if find_spec("torch") is None:
     )
 
 from . import reduce
-from .flight import dump
+from .flight_recorder import dump
 from .tracer import ModelTracer
 
 __all__ = ["ModelTracer", "dump", "reduce"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from clew import trouble
-from clew.recorder.quiet import QUIET
+from clew.recorder.quiet_threads import QUIET
 
 from .options import Callback
 

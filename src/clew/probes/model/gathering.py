@@ -14,7 +14,7 @@ from .options import Options
 from .results import Result, as_seen
 
 if TYPE_CHECKING:
-    from .track import Track
+    from .path_tracks import Track
 
 FEW_RANKS = 4
 _runs = 0  # made known to other ranks so far

@@ -17,13 +17,12 @@ from types import FrameType, FunctionType, MethodType
 from typing import Any, Final, NamedTuple
 
 from clew import trouble
-from clew.probes import module_calls
-from clew.probes.lines import engine, source
-from clew.probes.lines.branch import Branch, Receivers
-from clew.probes.module_calls import Audience, HeardCall, Listener, NotHeard, heard, is_captured
+from clew.instrument import engine, module_calls, source
+from clew.instrument.branch import Branch, Receivers
+from clew.instrument.module_calls import Audience, HeardCall, Listener, NotHeard, heard, is_captured
 from clew.recorder.plan import Plan
 
-from .locals import LocalsCall, Saw
+from .method_locals import LocalsCall, Saw
 
 _MISSING: Final = object()
 

@@ -18,9 +18,10 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from clew import trouble
 from clew.errors import NonfiniteError
-from clew.probes.module_calls import listen
+from clew.instrument.module_calls import listen
 
-from .finite import (
+from .container_items import tensors_in
+from .finite_checks import (  # fmt: skip
     FINE,
     INF,
     MEANT,
@@ -34,11 +35,10 @@ from .finite import (
     state_of_weights,
     user_line,
     worst,
-)  # fmt: skip
+)
 from .gradients import on_gradient
-from .inside import tensors_in
 from .paths import names_in
-from .undoing import do_all
+from .undo_steps import do_all
 
 if TYPE_CHECKING:
     from .tracer import ModelTracer
@@ -204,7 +204,7 @@ class Finder:
         found = self._found("forward", birth.path, what, tells=False)
         self._fill(found, birth, place)
         if self._tracer.stores:
-            from .written import write_call
+            from .module_call_writer import write_call
 
             found.call = write_call(birth.module, again, found.inputs)
         self._tell(found)

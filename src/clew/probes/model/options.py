@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
 
 from clew.errors import OptionError
-from clew.probes.model.words import Compiled, Gather, Mode, Nonfinite, Repeats
+from clew.probes.model.option_words import Compiled, Gather, Mode, Nonfinite, Repeats
 from clew.values import Keep, parse_keep
 
 Callback = Callable[[str, list[Any], list[int], list[int]], object]

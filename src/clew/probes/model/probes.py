@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from clew.probes import module_calls
-from clew.probes.lines import source
-from clew.probes.module_calls import Listener
+from clew.instrument import module_calls, source
+from clew.instrument.module_calls import Listener
 
-from .inside import inside, items_of, tensors_in
-from .locals import Held, Saw
+from .container_items import inside, items_of, tensors_in
+from .method_locals import Held, Saw
 from .methods import Ear, function_behind, hear_method
 from .paths import Entry, Spot, expression_in_self, joined, method_of, names_in, rebinds
-from .undoing import do_all
+from .undo_steps import do_all
 
 if TYPE_CHECKING:
     from .tracer import ModelTracer

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from clew import recording
-from clew.probes.lines import source
-from clew.recorder.live import MOMENT, LiveCall
+from clew.instrument import source
+from clew.recorder.live_call import MOMENT, LiveCall
 from clew.recorder.plan import GrowingPlan
-from clew.values.classes import is_exactly
+from clew.values.class_facts import is_exactly
 from clew.values.keep import FULL
-from clew.values.owned import Owned, OwnedItems
+from clew.values.owned_tensors import Owned, OwnedItems
 
 ROOM = 256  # names in a first plan; a next one has four times as many
 _Tensor = torch.Tensor

@@ -163,7 +163,7 @@ def is_spread(value: Any) -> bool:
 
 def summarised(value: Any, keep: Keep) -> Value:
     """What is known of a tensor without its bytes."""
-    from clew.values.torchstats import summarise
+    from clew.values.tensor_stats import summarise
 
     summary: Summary = summarise(value)
     why = "keep='summary'" if keep.mode == "summary" else f"over {keep.array_limit >> 20} MiB"

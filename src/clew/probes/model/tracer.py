@@ -12,29 +12,29 @@ import torch
 
 from clew import env, recording, trouble
 from clew.errors import ClewError, TargetError
-from clew.recorder.endings import describe
 from clew.recorder.fingerprints import original_code
-from clew.recorder.quiet import QUIET, is_quiet
+from clew.recorder.how_calls_end import describe
+from clew.recorder.quiet_threads import QUIET, is_quiet
 from clew.records import Note
-from clew.values.classes import is_exactly
+from clew.values.class_facts import is_exactly
 
-from . import callbacks, flight, unseen
-from .flight import OnSignal, Spikes
+from . import callbacks, flight_recorder, not_seen
+from .container_items import has_tensors, inside, items_of
+from .flight_recorder import OnSignal, Spikes
 from .gathering import Gathering
 from .gradients import on_gradient
-from .inside import has_tensors, inside, items_of
-from .locals import Held
+from .method_locals import Held
+from .model_state import StateProbe
 from .nonfinite import Finder, Finding
 from .options import Options, checked
+from .path_tracks import Track
 from .paths import Entry, Spot, joined, spots
-from .placing import Placing
+from .probe_placing import Placing
 from .probes import ModuleProbe
 from .results import Result, Results, as_seen
 from .sinks import Home, RingSink, StoreSink
 from .snapshot import CONTAINERS, Recent, copied, is_spread, same, same_copy
-from .state import StateProbe
-from .track import Track
-from .undoing import do_all
+from .undo_steps import do_all
 from .unwrap import Uncompiled, unwrapped
 
 _Tensor = torch.Tensor
@@ -177,7 +177,7 @@ class ModelTracer:
             self._uncompiled.__enter__()
         self._attach()
         if isinstance(self._sink, RingSink):
-            flight.begin(self)
+            flight_recorder.begin(self)
         if options.signal is not None:
             self._on_signal = OnSignal(options.signal)
 
@@ -193,7 +193,7 @@ class ModelTracer:
         """Whatever was put anywhere, also if not all of it was."""
         signalled, self._on_signal = self._on_signal, None
         removed = [signalled.remove] if signalled is not None else []
-        do_all([self._detach, self._uncompiled.__exit__, partial(flight.end, self), *removed])
+        do_all([self._detach, self._uncompiled.__exit__, partial(flight_recorder.end, self), *removed])
 
     def _conclude(self, error: BaseException | None) -> None:
         """What was seen is written and gathered."""
@@ -209,14 +209,14 @@ class ModelTracer:
         do_all([each.close for each in (self._sink, self._gathering) if each is not None])
 
     def _tell_of_compilation(self) -> None:
-        unseen.tell_of_compilation(self, self._wrapped, self._uncompiled, leaves=self.leaves_compiled)
+        not_seen.tell_of_compilation(self, self._wrapped, self._uncompiled, leaves=self.leaves_compiled)
 
     @property
     def patterns_seen(self) -> set[str]:
-        return unseen.patterns_seen(self._tracks, self._doubles)
+        return not_seen.patterns_seen(self._tracks, self._doubles)
 
     def tell_unseen(self, seen_elsewhere: Iterable[str] = ()) -> None:
-        unseen.tell(self, self._found, {*self.patterns_seen, *seen_elsewhere}, recorded=self._serial >= 0)
+        not_seen.tell(self, self._found, {*self.patterns_seen, *seen_elsewhere}, recorded=self._serial >= 0)
 
     def _home(self) -> Home:
         kind = type(self.model)
@@ -339,7 +339,7 @@ class ModelTracer:
             return
         last[ordinal : ordinal + 1] = [copy]
         if is_spread(value):
-            unseen.note_spread(self, name, value)
+            not_seen.note_spread(self, name, value)
         self._put(track, copy)
 
     def _again(self, track: Track, copy: Any) -> None:
@@ -461,7 +461,7 @@ class ModelTracer:
             if self._open and not self._gathers and not self._options.has_callbacks:
                 self.gather(last=True)
             return self._gathering.result(name)
-        from .stored import stored_result
+        from .stored_results import stored_result
 
         return stored_result(self, name)
 
@@ -476,7 +476,7 @@ class ModelTracer:
 
     def frame(self) -> Any:
         """One row a value, for pandas: path, iteration, rank, mode, and the number or its summary."""
-        from .frame import frame
+        from .data_frame import frame
 
         return frame(self)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from clew.probes import eager
+from clew.instrument import eager_torch
 
 
 def unwrapped(model: Any) -> Any:
@@ -55,14 +55,14 @@ class Uncompiled:
 
     def __enter__(self) -> Uncompiled:
         if hasattr(torch.compiler, "set_stance"):
-            eager.begin()
+            eager_torch.begin()
             self._begun = True
         return self
 
     def __exit__(self, *error: object) -> None:
         if self._begun:
             self._begun = False
-            eager.end()
+            eager_torch.end()
 
     @property
     def mattered(self) -> bool:

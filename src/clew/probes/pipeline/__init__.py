@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .letthrough import items, traceable
+from .item_sessions import items, traceable
 from .stages import stage
 
 __all__ = ["items", "stage", "traceable"]

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
-from clew.values.classes import inherits, is_exactly, is_really, module_of
+from clew.values.class_facts import inherits, is_exactly, is_really, module_of
 
 _NAMELESS = (int, bool, type(None), complex)  # equal ones are one object: they carry nobody's name
 _SHORT_TEXT = 8  # likewise

@@ -9,14 +9,14 @@ from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 from clew import trouble
+from clew.instrument.call_guard import Around, attempt
 
 from .flow import Pull, Who, has_rows
-from .guard import Around, attempt
-from .staged import StagedCall
+from .passage import StagedCall
 
 if TYPE_CHECKING:
-    from .spots import Spot
-    from .tracing import Tracing
+    from .stage_functions import Spot
+    from .trace_recording import Tracing
 
 _Call = Callable[..., Any]
 
@@ -144,7 +144,7 @@ class _Steps:
 
     def _again(self) -> bool:
         """The source is read once more: the items' next pass if they have not been anywhere, else this is the end."""
-        from .tracing import PASSES
+        from .trace_recording import PASSES
 
         known = self.tracing.sources[self.spot]
         if self.tracing.through(self.spot) or known.passes >= PASSES:

@@ -11,12 +11,12 @@ from types import FunctionType, MethodType
 from typing import Any, TypeVar, cast
 
 from clew.errors import OptionError, TargetError, nearest
+from clew.instrument.call_guard import attempt, call_once, leave_no_frames
+from clew.instrument.code_swap import Swap
 
 from .generators import passing_async_generator, passing_coroutine, passing_generator
-from .guard import attempt, call_once, leave_no_frames
-from .spots import Params, Result, Spot, spot_of
-from .swap import Swap
-from .tracing import current
+from .stage_functions import Params, Result, Spot, spot_of
+from .trace_recording import current
 
 F = TypeVar("F")
 _lock = threading.RLock()

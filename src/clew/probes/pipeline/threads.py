@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from .guard import attempt
-from .tracing import _threads, current
+from clew.instrument.call_guard import attempt
+
+from .trace_recording import _threads, current
 
 _lock = threading.Lock()
 _users = 0

@@ -16,9 +16,9 @@ from typing import Any
 
 from clew import trouble
 from clew.errors import OptionError
-from clew.probes.pipeline.guard import attempt
+from clew.instrument.call_guard import attempt
+from clew.instrument.code_swap import Swap
 from clew.probes.pipeline.stages import Passer, is_stage
-from clew.probes.pipeline.swap import Swap
 
 PLUGINS = {  # library → the plug-ins for it
     "torch": ("torchdata", "torchmodel", "transforms"),

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from clew.probes.pipeline.staged import taken
+from clew.probes.pipeline.passage import taken
 from clew.records import Value
-from clew.values.classes import is_exactly
+from clew.values.class_facts import is_exactly
 
 _DENSE = 1_000_000  # cells of a sparse matrix that are written out; else only what is not zero
 

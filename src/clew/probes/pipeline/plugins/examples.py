@@ -11,14 +11,14 @@ from time import time_ns
 from typing import Any
 
 from clew import trouble
+from clew.instrument.call_guard import Around
 from clew.probes.pipeline.flow import Who
-from clew.probes.pipeline.guard import Around
-from clew.probes.pipeline.spots import Names, Spot
-from clew.probes.pipeline.staged import StagedCall
+from clew.probes.pipeline.passage import StagedCall
+from clew.probes.pipeline.stage_functions import Names, Spot
 from clew.probes.pipeline.stages import is_stage
-from clew.probes.pipeline.tracing import Tracing
+from clew.probes.pipeline.trace_recording import Tracing
 from clew.recorder.fingerprints import original_code
-from clew.values.classes import is_exactly
+from clew.values.class_facts import is_exactly
 
 from .naming import function_of, name_of
 

@@ -19,9 +19,9 @@ import datasets  # type: ignore[import-untyped,unused-ignore]
 from datasets import iterable_dataset
 
 from clew import trouble
-from clew.probes.pipeline.spots import Spot, fixed
+from clew.probes.pipeline.stage_functions import Spot, fixed
 from clew.probes.pipeline.stages import Passer
-from clew.probes.pipeline.tracing import Source, Tracing, current
+from clew.probes.pipeline.trace_recording import Source, Tracing, current
 
 from .examples import Examples, Given, seen
 from .streams import Streaming

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pandas
 
 from clew import trouble
-from clew.probes.pipeline.spots import Names, Spot, fixed
+from clew.probes.pipeline.stage_functions import Names, Spot, fixed
 from clew.probes.pipeline.stages import Passer, is_stage
-from clew.probes.pipeline.tracing import Tracing, current
+from clew.probes.pipeline.trace_recording import Tracing, current
 from clew.recorder.fingerprints import original_code
 
 from .cutting import count_of, cut

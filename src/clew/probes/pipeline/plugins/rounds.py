@@ -8,7 +8,7 @@ from typing import Any
 
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset
 
-from clew.probes.pipeline.tracing import Tracing
+from clew.probes.pipeline.trace_recording import Tracing
 
 _DEEPEST = 64
 

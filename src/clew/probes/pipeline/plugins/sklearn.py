@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
 
 from clew import trouble
-from clew.probes.pipeline.spots import Spot, fixed
+from clew.probes.pipeline.stage_functions import Spot, fixed
 from clew.probes.pipeline.stages import Passer
-from clew.probes.pipeline.tracing import Tracing, current
+from clew.probes.pipeline.trace_recording import Tracing, current
 from clew.recorder.fingerprints import original_code
 
 from . import site as open_site

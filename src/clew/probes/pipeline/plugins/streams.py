@@ -13,11 +13,11 @@ from types import FunctionType
 from typing import Any
 
 from clew import trouble
+from clew.instrument.call_guard import Around, attempt
 from clew.probes.pipeline.flow import Who
-from clew.probes.pipeline.guard import Around, attempt
-from clew.probes.pipeline.spots import Spot, fixed
+from clew.probes.pipeline.stage_functions import Spot, fixed
 from clew.probes.pipeline.stages import Passer
-from clew.probes.pipeline.tracing import Source, Tracing, current
+from clew.probes.pipeline.trace_recording import Source, Tracing, current
 
 from .examples import Examples, Given, seen
 

@@ -20,10 +20,10 @@ from weakref import WeakKeyDictionary, ref
 
 from clew import trouble
 from clew.probes.pipeline.flow import Who
-from clew.probes.pipeline.spots import Spot
-from clew.probes.pipeline.staged import StagedCall
-from clew.probes.pipeline.tracing import Source, Tracing
-from clew.recorder.quiet import QUIET
+from clew.probes.pipeline.passage import StagedCall
+from clew.probes.pipeline.stage_functions import Spot
+from clew.probes.pipeline.trace_recording import Source, Tracing
+from clew.recorder.quiet_threads import QUIET
 
 from .cutting import alike, count_of, cut, index_of, is_moved
 

@@ -11,10 +11,10 @@ from torch.utils.data import dataloader as loading
 from torch.utils.data._utils import fetch as fetching
 from torch.utils.data._utils import pin_memory as pinning
 
-from clew.probes.pipeline.spots import Spot, fixed
+from clew.probes.pipeline.stage_functions import Spot, fixed
 from clew.probes.pipeline.stages import Passer
 from clew.recorder.fingerprints import original_code
-from clew.values.classes import is_exactly
+from clew.values.class_facts import is_exactly
 
 from . import torchfetch, torchloader, transforms
 

@@ -11,13 +11,13 @@ from typing import Any
 from torch.utils.data import DataLoader, IterableDataset
 
 from clew import trouble
-from clew.probes.pipeline.carried import Carried, unpacked
+from clew.probes.pipeline.carried_passages import Carried, unpacked
 from clew.probes.pipeline.flow import Who, id_of
+from clew.probes.pipeline.loader_workers import Drawn, DrawnOne
+from clew.probes.pipeline.passage import StagedCall
 from clew.probes.pipeline.plugins.rounds import Place
-from clew.probes.pipeline.spots import named_spot
-from clew.probes.pipeline.staged import StagedCall
-from clew.probes.pipeline.tracing import Tracing, current
-from clew.probes.pipeline.worker import Drawn, DrawnOne
+from clew.probes.pipeline.stage_functions import named_spot
+from clew.probes.pipeline.trace_recording import Tracing, current
 
 feeding: ContextVar[Feed | None] = ContextVar("clew_feed", default=None)  # while a loader's iterator is being made
 

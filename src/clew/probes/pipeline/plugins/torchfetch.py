@@ -16,17 +16,17 @@ from torch.utils.data import Subset
 from torch.utils.data._utils import fetch as fetching
 
 from clew import trouble
-from clew.probes.pipeline.carried import Carried, packed
+from clew.instrument.call_guard import Around, Once, attempt, call_once, is_own, leave_no_frames, without_own_frames
+from clew.probes.pipeline.carried_passages import Carried, packed
 from clew.probes.pipeline.flow import Who, id_of
-from clew.probes.pipeline.guard import Around, Once, attempt, call_once, is_own, leave_no_frames, without_own_frames
-from clew.probes.pipeline.matching import matched
-from clew.probes.pipeline.spots import Spot, fixed, named_spot
-from clew.probes.pipeline.staged import StagedCall
+from clew.probes.pipeline.loader_workers import Drawn, DrawnOne
+from clew.probes.pipeline.passage import StagedCall
+from clew.probes.pipeline.row_matching import matched
+from clew.probes.pipeline.stage_functions import Spot, fixed, named_spot
 from clew.probes.pipeline.stages import spot_at
-from clew.probes.pipeline.tracing import Tracing, current
-from clew.probes.pipeline.worker import Drawn, DrawnOne
-from clew.recorder.endings import traceback_of
+from clew.probes.pipeline.trace_recording import Tracing, current
 from clew.recorder.fingerprints import original_code
+from clew.recorder.how_calls_end import traceback_of
 
 
 def fetching_of(original: Any) -> Any:

@@ -18,16 +18,16 @@ from torch._utils import ExceptionWrapper
 from torch.utils.data import DataLoader
 
 from clew import trouble
-from clew.probes.pipeline.carried import Carried
+from clew.instrument.call_guard import attempt, call_once, leave_no_frames
+from clew.probes.pipeline.carried_passages import Carried
 from clew.probes.pipeline.flow import Who, rows_in
-from clew.probes.pipeline.guard import attempt, call_once, leave_no_frames
+from clew.probes.pipeline.last_batches import Ring
+from clew.probes.pipeline.loader_workers import Ticket, WorkerStart
 from clew.probes.pipeline.plugins.rounds import Place, length_of, place_in_program, tell_length
 from clew.probes.pipeline.plugins.torchfeed import Drawing, Feed, feeding
-from clew.probes.pipeline.ring import Ring
-from clew.probes.pipeline.spots import Spot, fixed
+from clew.probes.pipeline.stage_functions import Spot, fixed
 from clew.probes.pipeline.stages import Passer
-from clew.probes.pipeline.tracing import PASSES, RanDry, Source, TraceOver, Tracing, current
-from clew.probes.pipeline.worker import Ticket, WorkerStart
+from clew.probes.pipeline.trace_recording import PASSES, RanDry, Source, TraceOver, Tracing, current
 
 if TYPE_CHECKING:
     from clew.probes.pipeline.plugins import Site

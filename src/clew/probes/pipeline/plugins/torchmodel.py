@@ -17,15 +17,15 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.loss import _Loss
 from torch.optim import Optimizer
 
-from clew.probes import eager
-from clew.probes.pipeline.guard import call_once, leave_no_frames
+from clew.instrument import eager_torch
+from clew.instrument.call_guard import call_once, leave_no_frames
+from clew.probes.pipeline.passage import StagedCall
 from clew.probes.pipeline.plugins import Site, site
-from clew.probes.pipeline.spots import Names, Spot, fixed, spot_of
-from clew.probes.pipeline.staged import StagedCall
+from clew.probes.pipeline.stage_functions import Names, Spot, fixed, spot_of
 from clew.probes.pipeline.stages import Passer, is_stage
-from clew.probes.pipeline.tracing import Tracing, current
+from clew.probes.pipeline.trace_recording import Tracing, current
 from clew.recorder.fingerprints import original_code
-from clew.recorder.live import place_of
+from clew.recorder.live_call import place_of
 
 _LOSSES = (
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "ctc_loss",
@@ -117,8 +117,8 @@ def _uncompiled(tracing: Tracing) -> None:
     found = site()
     if found is not None and found not in _eager:
         _eager.add(found)
-        eager.begin()
-        found.on_leaving(eager.end)
+        eager_torch.begin()
+        found.on_leaving(eager_torch.end)
 
 
 _eager: weakref.WeakSet[Site] = weakref.WeakSet()

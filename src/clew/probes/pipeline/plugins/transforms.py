@@ -6,12 +6,12 @@ import sys
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
-from clew.probes.pipeline.guard import call_once, leave_no_frames
-from clew.probes.pipeline.spots import Spot, fixed
+from clew.instrument.call_guard import call_once, leave_no_frames
+from clew.probes.pipeline.stage_functions import Spot, fixed
 from clew.probes.pipeline.stages import Passer
-from clew.probes.pipeline.tracing import current
+from clew.probes.pipeline.trace_recording import current
 from clew.recorder.fingerprints import original_code
-from clew.values.classes import is_exactly
+from clew.values.class_facts import is_exactly
 
 if TYPE_CHECKING:
     from clew.probes.pipeline.plugins import Site

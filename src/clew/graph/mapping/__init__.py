@@ -1,0 +1,1 @@
+"""Runs a graph over many items: where they come from, who works, and where the results go."""

@@ -1,0 +1,1 @@
+"""Runs a graph, and checks what it is given."""

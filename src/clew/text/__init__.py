@@ -1,0 +1,1 @@
+"""Turns values, sizes and counts into words. Never runs the user's code."""
