@@ -378,14 +378,11 @@ def _prepared(
     plan.argument_sites = plan.input_sites
     if follow is not None:
         plan.always, plan.root = bool(requests), follow.root
-    if entrance is not None:
-        enter = entrance(plan)
-    else:
-        enter = partial(_entrance(original, plan), plan) if follow is None else follow.enter(plan, original.co_flags)
-    names = objects(enter, plan)
-    if follow is not None:
-        names["expected"] = partial(runtime.expected_types, plan)
-    return _Prepared(rewritten, plan, names)
+    if follow is None:
+        enter = partial(_entrance(original, plan), plan) if entrance is None else entrance(plan)
+        return _Prepared(rewritten, plan, objects(enter, plan))
+    enter = follow.enter(plan, original.co_flags) if entrance is None else entrance(plan)
+    return _Prepared(rewritten, plan, {**objects(enter, plan), "expected": partial(runtime.expected_types, plan)})
 
 
 def _compiled(prepared: _Prepared, original: CodeType, found: source.Found) -> CodeType | source.Unknown:
