@@ -3,7 +3,7 @@
     {"func()": [{"data": {"x": [0, 1, 2], "t": 3, "never": []}, "time": "20210910151123"}]}
 
 A name that changed once has its value alone, not a list of one. Values are what `json.dumps` makes of
-them, arrays and tensors as nested lists (see ztracevalues.py). A key is the name of the function;
+them, arrays and tensors as nested lists (see ztrace_values.py). A key is the name of the function;
 functions of the same name in several files have their file before it.
 """
 

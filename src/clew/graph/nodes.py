@@ -68,8 +68,9 @@ class Step:
     fails: bool = False  # it raised, and the pipeline went on: its value is what was raised, or an operations.Given
     tried: bool = False  # it did not raise, inside a `try` that would have caught it
     policy: Any = None  # of a bundle that is trusted by names: what looks at what it does
-    scope: Any = None  # the plain variables around it, while several examples are recorded (causes.py)
-    answer: Any = None  # of a library's call that no input goes into: what it gave, and may be a constant (computed.py)
+    scope: Any = None  # the plain variables around it, while several examples are recorded (mismatch_causes.py)
+    # of a library's call that no input goes into: what it gave, and may be a constant (computed_constants.py)
+    answer: Any = None
 
     @property
     def refs(self) -> set[int]:
@@ -85,7 +86,7 @@ class Guard:
     expected: Any
     where: Where
     condition: str = ""  # the line, as it is written
-    scope: Any = None  # the plain variables around it, while several examples are recorded (causes.py)
+    scope: Any = None  # the plain variables around it, while several examples are recorded (mismatch_causes.py)
 
     def holds(self, value: Any) -> bool:
         return same(self.seen(value), self.expected)

@@ -11,9 +11,9 @@ After `x = f(i)`, with `x` watched, the function goes on with
         .clew_check(4711)
 
 Names that inner or other code can rebind, and expressions, are *observed*: evaluated, and compared by identity first.
-While an expression is evaluated its thread is quiet (quiet.py): what it calls is not recorded.
+While an expression is evaluated its thread is quiet (quiet_threads.py): what it calls is not recorded.
 Names with a dot cannot clash with the user's. Objects the code needs (`type`, the plan's `enter`) become constants of
-the code object: here they stand as marked strings, which assemble.py replaces.
+the code object: here they stand as marked strings, which assembling.py replaces.
 
 Trees of the user's file are shared with the source cache: they are never changed, only wrapped or copied.
 """

@@ -69,7 +69,7 @@ def marked(name: str) -> ast.expr:
 
 
 def quiet_threads() -> ast.expr:
-    """The list in quiet.py. It is read from the module: of a constant the compiler knows whether it is empty."""
+    """The list in quiet_threads.py, read from the module: of a constant the compiler knows whether it is empty."""
     return ast.Attribute(marked("quiet"), "threads", ast.Load())
 
 

@@ -8,9 +8,9 @@
 In place of the line an outermost call has the way that led to it and the watched call around it, as one number below 0:
 -(number of the way + WAYS * number of the call). Such a log goes on with the next outermost call of its thread.
 Scalars stand for themselves; of anything else its written form is there. Calls get their numbers, and parents, when the
-log is taken (traces.py): the program does not pay for that. An event is added by one `+=`, so that Ctrl-C never leaves
-half of one; and the items stand in the log without a tuple around them, because the garbage collector would look at
-each tuple again and again, which took longer than all the rest.
+log is taken (call_log_rows.py): the program does not pay for that. An event is added by one `+=`, so that Ctrl-C never
+leaves half of one; and the items stand in the log without a tuple around them, because the garbage collector would look
+at each tuple again and again, which took longer than all the rest.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Trace(list[Any]):
         self.origin: tuple[str, int] | None = None  # shard and call in which this process was started
         self.root: int = NO_CALL  # its last outermost call, as far as the log was taken
         self.over = False  # nothing more will be written into it
-        self.stack: list[int] = []  # open calls, as far as the log was taken; see traces.py
+        self.stack: list[int] = []  # open calls, as far as the log was taken; see call_log_rows.py
         self.plans: list[int] = []  # theirs
 
     # what a log that is heard does besides: see probes/follow/live_telling.py

@@ -1,8 +1,8 @@
 """Hot: the buffers user code writes into. No locks, no formatting, no I/O; `list.append` is the only traffic.
 
 A `LiveCall` is one call being recorded. Instrumented code appends to its `log`, flatly: value, site, value, site.
-When each change was is known from looks at the log's length (sampling.py), from when calls inside began and ended, and
-for values that are captured (`moment`).
+When each change was is known from looks at the log's length (log_sampling.py), from when calls inside began and ended,
+and for values that are captured (`moment`).
 A background thread (recorder.py) takes what is there; under the GIL a slice and a `del` of the slice are each one
 step, and only whole pairs are taken, so neither side ever waits for the other.
 """
@@ -110,7 +110,7 @@ class LiveCall:
     timed = False  # moments stand in its log
     sampled = True  # changes stand in its log as soon as they have happened
     taken_until = 0  # when the last of its pairs that were taken may have been appended
-    samples: list[list[int]] | None = None  # how many pairs there have been, each from when until when: sampling.py
+    samples: list[list[int]] | None = None  # how many pairs there have been, each from when until when: log_sampling.py
     takes = 0  # how often pairs were taken out of its log, begun and ended; odd meanwhile
     taken_pairs = 0
     origin_is_known = False  # nothing but its parent must be asked of it later, and that is told already

@@ -20,7 +20,7 @@ from clew.values import Keep
 from .event_marks import Mark
 
 RESERVED = 16  # site numbers below this are never given out
-KINDS_OF_EVENTS = 4  # see trace.py
+KINDS_OF_EVENTS = 4  # see call_log.py
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 Hot code calls `begin`, `end` and `hold` only. Everything else happens in a background thread, or at close. What is
 written must not be older than a second, however busy the program is. Two things see to that. A call that ends after
 `due` waits until the recorder's thread, which then has the interpreter to itself, has written. And while a call that
-does not end makes the recorder late, the recorder puts on the brake (brake.py).
+does not end makes the recorder late, the recorder puts on the brake (interruptible_lists.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From logs to columns: turns drained pairs (value, site) into the rows of one flush.
 
-Two lanes. Numbers, the usual case, go through NumPy (numberlane.py); anything else through a plain loop. Both drop what
-is no change: a name bound again to an equal value, judged exactly.
+Two lanes. Numbers, the usual case, go through NumPy (number_logs.py); anything else through a plain loop. Both drop
+what is no change: a name bound again to an equal value, judged exactly.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reading a body back (see tree.py for how it is written). No user code runs, no user class is imported.
+"""Reading a body back (see json_tree.py for how it is written). No user code runs, no user class is imported.
 
 A body may come from anywhere. What is read of it takes memory and time in proportion to its bytes: each field has the
 type it is written with or the value counts as damaged, shapes are compared with the bytes there are before anything is

@@ -1,4 +1,4 @@
-"""The usual array, watched by itself: of plain numbers, in one piece. As in torchalone.py, the walk is left out."""
+"""The usual array, watched by itself: of plain numbers, in one piece. As in lone_tensors.py, the walk is left out."""
 
 from __future__ import annotations
 

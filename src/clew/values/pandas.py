@@ -1,6 +1,6 @@
 """pandas tables, columns and indexes, kept as Arrow IPC bytes. Loaded when the user's program has loaded pandas.
 
-A table is judged by its Arrow bytes and, for columns of objects, by the objects one by one (see tables.py).
+A table is judged by its Arrow bytes and, for columns of objects, by the objects one by one (see pandas_parts.py).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@
         pass
 
 Where the recorder is late, the program waits for it at the end of a call (`.clew_log.due`), so that memory is bounded.
-Without an exception the `try` costs nothing. For functions that pause, or hold named variables, see objects.py.
+Without an exception the `try` costs nothing. For functions that pause, or hold named variables, see call_objects.py.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Where `except` catches nothing, Python raises the exception again, and the frame's last instruction (`f_lasti`, and with
 it `f_lineno`) is then that of the handler. The way out of a `with` has it put back: the table of handlers says that
 the instruction that failed is to be pushed below the exception, and `RERAISE 2` puts it back. Here the handler that
-lean.py has put around a function is told to do the same. The layout of the stack is that of `with` in all Pythons
+lean_calls.py has put around a function is told to do the same. The layout of the stack is that of `with` in all Pythons
 from 3.11 on; where the code does not look as expected it is left alone.
 """
 

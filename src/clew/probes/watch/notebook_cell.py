@@ -27,7 +27,7 @@ from .unchanged_program import Request, narrowed
 
 MODULE = "__main__"
 ANY = ("*", "**")
-_TELL, _RESULT = ".clew_defined", ".clew_result"  # block.py takes such names out of the namespace again
+_TELL, _RESULT = ".clew_defined", ".clew_result"  # with_block.py takes such names out of the namespace again
 _MAY_BIND_ANYTHING = {"exec", "eval", "globals", "locals", "vars", "setattr", "get_ipython"}
 
 Statements = list[ast.stmt]
