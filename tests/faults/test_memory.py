@@ -18,7 +18,7 @@ BUDGET, OWN = 64, 250  # megabytes; the second is what writing needs besides: li
 BEGIN = """
 import json, sys, threading
 import clew, numpy
-from clew.recorder import output  # loaded before memory is looked at
+from clew.recorder import row_output  # loaded before memory is looked at
 def peak():
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024

@@ -406,8 +406,8 @@ def items():
             time.sleep(60)
         yield number
 graph = clew.record(mapops.inverted, 1)
-from clew.graph import outputs
-outputs.ROWS = 10
+from clew.graph.mapping import output_parts
+output_parts.ROWS = 10
 graph.map(items(), output=sys.argv[1], workers=int(sys.argv[2]), processes=sys.argv[3] == "processes")
 """
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import clew
 
-RUNNER = Path(__file__).parent / "lines" / "cpython_runner.py"
+RUNNER = Path(__file__).parent / "watch" / "cpython_runner.py"
 ALL = os.environ.get("CLEW_CPYTHON_ALL") == "1"
 
 

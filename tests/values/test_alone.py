@@ -67,7 +67,7 @@ def test_an_outline_is_the_one_that_the_walk_gives() -> None:
 
 def test_the_quick_way_is_found_whoever_needed_the_adapter_first() -> None:
     program = (
-        "import numpy, clew.values.numpy; from clew.values import base, capture;"
-        "capture(numpy.zeros(3)); assert base.alone_of(id(numpy.ndarray)) is not None"
+        "import numpy, clew.values.numpy; from clew.values import adapters, capture;"
+        "capture(numpy.zeros(3)); assert adapters.alone_of(id(numpy.ndarray)) is not None"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -78,7 +78,7 @@ def test_the_traceback_is_the_same_as_without(tmp_path: Path) -> None:
         module = load(tmp_path, source, "same_traceback")
         if is_followed:
             clew.follow(show=False)(module.main)
-        with pytest.raises(ZeroDivisionError) as error, clew.run(path=tmp_path / f"r{follow}"):
+        with pytest.raises(ZeroDivisionError) as error, clew.run(path=tmp_path / f"r{is_followed}"):
             module.main(0)
         lines = []
         traceback = error.value.__traceback__
@@ -419,7 +419,7 @@ def test_recursion_ends_with_the_same_error_at_about_the_same_depth(tmp_path: Pa
         module = load(tmp_path, source)
         if is_followed:
             clew.follow(show=False)(module.main)
-        with pytest.raises(RecursionError), clew.run(path=tmp_path / f"r{follow}"):
+        with pytest.raises(RecursionError), clew.run(path=tmp_path / f"r{is_followed}"):
             module.main()
         found.append(module.deepest)
     assert abs(found[0] - found[1]) < 30

@@ -69,7 +69,7 @@ def test_with_an_unknown_flag_nothing_can_be_followed_and_the_error_says_why(unk
 def test_a_callee_with_an_unknown_flag_is_not_followed_and_the_ledger_says_why(tmp_path: Path, run_python: Any) -> None:
     (tmp_path / "program.py").write_text(
         "import clew\n"
-        "from clew.probes.watch import source\n"
+        "from clew.instrument import source\n"
         "def numbers(n):\n    yield from range(n)\n"
         "def main():\n    return sum(numbers(3))\n"
         "with clew.run() as run:\n"
