@@ -397,8 +397,8 @@ READING = """
 def test_a_file_that_a_module_reads_when_it_is_imported_comes_along(
     ops: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(project, {"reading.py": READING})
-    from reading import run  # type: ignore[import-not-found]
+    write(project, {"reads.py": READING})
+    from reads import run  # type: ignore[import-not-found]
 
     assert elsewhere(run, tmp_path, monkeypatch) == "AB12"
     assert len(list((tmp_path / "bundle" / "assets").rglob("*.*"))) == 4

@@ -214,8 +214,8 @@ def test_forged_examples_are_refused(app: Any, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_an_input_is_found_by_the_test(app: Any, project: Path, tmp_path: Path) -> None:
-    write(project, {"data/words.txt": "one two", "reading.py": READING})
-    reading = importlib.import_module("reading")
+    write(project, {"data/words.txt": "one two", "reads.py": READING})
+    reading = importlib.import_module("reads")
     clew.record(lambda path: reading.words(path), "data/words.txt").save(tmp_path / "bundle")
     assert selftest.check(Bundle(tmp_path / "bundle")) == 1
     (project / "data" / "words.txt").unlink()
@@ -293,8 +293,8 @@ def test_an_array_is_known_by_its_bytes_its_kind_and_its_shape() -> None:
 
 
 def test_an_example_that_fails_by_now_is_told(app: Any, project: Path, tmp_path: Path) -> None:
-    write(project, {"data/words.txt": "one two", "reading.py": READING})
-    reading = importlib.import_module("reading")
+    write(project, {"data/words.txt": "one two", "reads.py": READING})
+    reading = importlib.import_module("reads")
     graph = clew.record(lambda path: reading.words(path), "data/words.txt")
     (project / "data" / "words.txt").unlink()
     with pytest.warns(UserWarning, match="fails by now"):
