@@ -49,8 +49,10 @@ def _modules() -> list[str]:
     return [name for name in found if not name.startswith(_OF_LIBRARIES)]
 
 
-_OF_LIBRARIES = tuple(
-    f"clew.values.{name}" for name in ("arrowtables", "owned", "pandas", "pillow", "tables", "tensorflow", "torch")
+_OF_LIBRARIES = (
+    *("clew.instrument.eager_torch", "clew.instrument.module_calls"),
+    *("clew.values.lone_tensors", "clew.values.owned_tensors", "clew.values.tensor_", "clew.values.torch"),
+    *("clew.values.arrow_tables", "clew.values.pandas", "clew.values.pillow", "clew.values.tensorflow"),
 )
 
 
