@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
 
 from clew.values import SCALAR_IDS
 from clew.values.class_facts import inherits, module_of, qualname_of
@@ -83,17 +82,17 @@ def dies_of_interrupt(error: BaseException | None) -> Iterator[None]:
     ):
         interrupts.append(error)
     if interrupts:
-        _remember_interrupt(interrupts[0])
+        _remember_interrupt()
 
 
-def _remember_interrupt(error: BaseException) -> None:
-    """Let Python take `error` for one that nobody caught in the main program."""
+def _remember_interrupt() -> None:
+    """Let Python take Ctrl-C for one that nobody caught in the main program: it remembers the one it prints."""
+    hook, sys.excepthook = sys.excepthook, lambda *raised: None
     try:
         import ctypes
 
-        run: Any = ctypes.pythonapi.PyRun_String
-        run.argtypes = ctypes.c_char_p, ctypes.c_int, ctypes.py_object, ctypes.py_object
-        run.restype = ctypes.py_object
-        run(b"raise error", 257, {"error": error}, {})  # 257: Py_file_input
+        ctypes.pythonapi.PyRun_SimpleString(b"raise KeyboardInterrupt")
     except BaseException:
-        pass  # the very exception; or a Python without ctypes, whose exit status says what happened less well
+        pass  # a Python without ctypes, whose exit status says what happened less well
+    finally:
+        sys.excepthook = hook
