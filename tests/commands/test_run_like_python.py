@@ -151,6 +151,14 @@ def test_a_program_finds_its_own_modules_before_those_of_python_and_clew_does_no
     assert len(clew.open(run).calls("work")) == 1
 
 
+def test_where_a_module_shadows_one_of_pythons_no_library_of_an_adapter_is_loaded(folder: Path) -> None:
+    program = (
+        "import sys; from clew.commands.shadows import step_aside; step_aside(sys.argv[1]);"
+        "print(sorted({'torch', 'pandas', 'PIL', 'tensorflow', 'jax'} & {*sys.modules}))"
+    )
+    assert said(folder, "-c", program, str(folder / "own")) == ("[]\n", "", 0)
+
+
 def test_python_m_clew_starts_beside_a_module_that_almost_all_others_import(folder: Path) -> None:
     (folder / "enum.py").write_text("mine = True\n")
     (folder / "typing.py").write_text("mine = True\n")
