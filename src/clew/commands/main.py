@@ -137,11 +137,9 @@ def _guarded(verb: str, args: argparse.Namespace) -> int:
         return _reader_went_away()
     except KeyboardInterrupt:
         return 130
-    except FileNotFoundError as error:
-        if error.filename is None and not env.current_folder():
-            return _say("the current folder was deleted. Change to another, or set CLEW_DIR to where the runs are.", 1)
-        return _say(f"{error.strerror or error}: {error.filename}" if error.filename else str(error), 1)
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and error.filename is None and not env.current_folder():
+            return _say("the current folder was deleted. Change to another, or set CLEW_DIR to where the runs are.", 1)
         return _say(f"{error.strerror or error}: {error.filename}" if error.filename else str(error), 1)
 
 

@@ -14,7 +14,7 @@ from types import CodeType, FunctionType
 from typing import Any, Protocol
 
 from clew.instrument import parsing, pickling
-from clew.instrument.silent_compilation import unheard_warnings
+from clew.instrument.silent_compilation import no_warnings
 from clew.recorder.fingerprints import original_code_finders
 
 from .call_guard import call_once, leave_no_frames
@@ -82,7 +82,7 @@ def _template(flags: int, free: int) -> CodeType:
     for node in ast.walk(tree):  # in a traceback all of it stands at the line of the function
         if hasattr(node, "lineno"):
             ast.copy_location(node, ast.Constant(0, lineno=1, end_lineno=1, col_offset=0, end_col_offset=0))
-    with unheard_warnings():  # "'str' object is not callable": it is exchanged for one that is
+    with no_warnings():  # "'str' object is not callable": it is exchanged for one that is
         module = compile(tree, "<clew>", "exec")
     around = next(const for const in module.co_consts if isinstance(const, CodeType))
     return next(const for const in around.co_consts if isinstance(const, CodeType))

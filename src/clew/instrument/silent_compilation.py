@@ -11,7 +11,7 @@ _NOTHING: Final[list[Any]] = [("ignore", None, Warning, None, 0)]
 
 
 @contextmanager
-def unheard_warnings() -> Iterator[None]:
+def no_warnings() -> Iterator[None]:
     """Meanwhile there are no warnings.
 
     `warnings.catch_warnings` makes Python forget which warnings it has shown: the program's own would be shown again.

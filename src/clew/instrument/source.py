@@ -22,7 +22,7 @@ from types import CodeType
 from clew.instrument.library_code import is_library
 
 from . import grammar, parsing
-from .silent_compilation import unheard_warnings
+from .silent_compilation import no_warnings
 
 FUTURES = 0
 for _name in __future__.all_feature_names:
@@ -71,7 +71,7 @@ class _File:
     def __init__(self, lines: list[str], transform: Callable[[ast.Module, bytes], object] | None = None) -> None:
         self.lines = lines
         text = "".join(lines)
-        with unheard_warnings():
+        with no_warnings():
             tree = parsing.parse(text)
             if transform is not None:
                 transform(tree, text.encode())
@@ -308,7 +308,7 @@ def compile_alone(function: FunctionNode, original: CodeType, context: Context) 
             made.type_params = []  # type: ignore[attr-defined]
     imports: list[ast.stmt] = [ast.Import([ast.alias(name)]) for name in context.imports]
     module = ast.fix_missing_locations(ast.Module([*imports, top], []))
-    with unheard_warnings():
+    with no_warnings():
         compiled = compile(module, original.co_filename, "exec", flags=original.co_flags & FUTURES, dont_inherit=True)
     for _ in range(3 if context.class_name is not None else 2):
         compiled = _only_code(compiled)
@@ -371,7 +371,7 @@ def _same_const(x: object, y: object) -> bool:
 def find_block(lines: list[str], line: int) -> ast.With | None:
     """The `with` statement whose header holds a line."""
     try:
-        with unheard_warnings():
+        with no_warnings():
             tree = parsing.parse("".join(lines))
     except (SyntaxError, ValueError, RecursionError):
         return None

@@ -19,7 +19,7 @@ from clew.errors import nearest
 from clew.instrument import effects, engine, source
 from clew.instrument.expressions import Form, roots
 from clew.instrument.options import Options
-from clew.instrument.silent_compilation import unheard_warnings
+from clew.instrument.silent_compilation import no_warnings
 from clew.instrument.targets import functions_of_class, python_functions
 
 from . import with_block
@@ -119,7 +119,7 @@ class Cell:
                 0
             ]
         flags = self._code.co_flags & source.FUTURES
-        with unheard_warnings():  # said when the cell was compiled as it stands
+        with no_warnings():  # said when the cell was compiled as it stands
             code: CodeType = compile(
                 ast.Module(body, []), self._code.co_filename, "exec", flags=flags, dont_inherit=True
             )

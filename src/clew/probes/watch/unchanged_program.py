@@ -39,7 +39,7 @@ from clew.instrument.expressions import Form, parse, roots
 from clew.instrument.library_code import is_library
 from clew.instrument.options import Options, options
 from clew.instrument.rewrite import rewrite_module
-from clew.instrument.silent_compilation import unheard_warnings
+from clew.instrument.silent_compilation import no_warnings
 from clew.instrument.watched_items import items_for
 from clew.probes.suggestions import functions_hint
 from clew.recorder.live_call import LiveCall
@@ -218,7 +218,7 @@ class Program:
         """The script's code, its functions and, where asked for, its module level instrumented."""
         plain = compile(text, filename, "exec", dont_inherit=True)
         wanted = [r for r in self.requests if r.matches(module, "<module>")]
-        with unheard_warnings():
+        with no_warnings():
             tree = parsing.parse(text, filename)
         own = self._at_module_level = effects.bound_names(tree)
         wanted = [r for r in wanted if _wants(r, own)]
@@ -243,7 +243,7 @@ class Program:
         plan.from_star = any(e.form is Form.ALL for r in wanted for e in r.options.expressions)
         plan.owners.add(self)
         flags = plain.co_flags & source.FUTURES
-        with unheard_warnings():
+        with no_warnings():
             code = compile(_InBox().visit(rewritten.module), plain.co_filename, "exec", flags=flags, dont_inherit=True)
         enter = partial(runtime.enter_hooked if hooks is not None else runtime.enter, plan)
         self._boxes.append(box := SimpleNamespace())

@@ -22,7 +22,7 @@ from clew.instrument.assembling import patched
 from clew.instrument.expressions import Form
 from clew.instrument.options import Options
 from clew.instrument.rewrite import rewrite_module
-from clew.instrument.silent_compilation import unheard_warnings
+from clew.instrument.silent_compilation import no_warnings
 from clew.instrument.watched_items import items_for
 from clew.recorder.how_calls_end import traceback_of
 from clew.recorder.plan import Plan
@@ -131,7 +131,7 @@ def _can_be_taken_out(node: ast.With) -> bool:
 def _is_what_runs(lines: list[str], code: CodeType) -> bool:
     try:
         flags = code.co_flags & source.FUTURES
-        with unheard_warnings():
+        with no_warnings():
             plain = compile("".join(lines), code.co_filename, "exec", flags=flags, dont_inherit=True)
     except (SyntaxError, ValueError):
         return False
@@ -159,7 +159,7 @@ def rewrite_block(node: ast.With, code: CodeType, lines: list[str], options: Opt
     plan.locals = own
     plan.from_star = any(e.form is Form.ALL for e in options.expressions)
     plan.on_return = [options.on_return] if options.on_return is not None else []
-    with unheard_warnings():
+    with no_warnings():
         new = compile(
             rewritten.module, code.co_filename, "exec", flags=code.co_flags & source.FUTURES, dont_inherit=True
         )

@@ -10,7 +10,7 @@ from types import CodeType
 from typing import Any
 
 from clew.instrument import parsing, source
-from clew.instrument.silent_compilation import unheard_warnings
+from clew.instrument.silent_compilation import no_warnings
 
 from .names import in_scope, loaded, read_first, stored
 
@@ -217,7 +217,7 @@ def _code_of(node: ast.FunctionDef, frees: tuple[str, ...], around: Surroundings
         outer.type_params = []  # type: ignore[attr-defined]
     module = ast.fix_missing_locations(ast.Module([outer], []))
     flags = around.written.co_flags & source.FUTURES
-    with unheard_warnings():  # Python has said what it has to say when it compiled the file
+    with no_warnings():  # Python has said what it has to say when it compiled the file
         code = compile(module, around.written.co_filename, "exec", flags=flags, dont_inherit=True)
     for _ in range(2):
         code = next(const for const in code.co_consts if isinstance(const, CodeType))
